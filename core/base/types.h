@@ -1,0 +1,38 @@
+// The vocabulary every layer shares: ids, units, access modes. Integers only; no clocks, no torch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace outsize {
+
+using Bytes = std::int64_t;
+using Nanos = std::int64_t;
+
+// An extent is the unit of residency (docs/GLOSSARY.md). Ids are small and recycled, so they index
+// arrays; `kNoExtent` is never handed out.
+using ExtentId = std::uint32_t;
+inline constexpr ExtentId kNoExtent = 0xffffffffU;
+
+// The identity of an op across steps: schema, shapes, dtypes and how we got there. Never an address.
+using SiteId = std::uint64_t;
+
+// One per thread that runs ops; assigned in order of first appearance.
+using ThreadId = std::uint32_t;
+
+// How an op touches an operand.
+enum class Access : std::uint8_t { kRead, kWrite };
+
+inline constexpr Bytes kKiB = 1024;
+inline constexpr Bytes kMiB = 1024 * kKiB;
+inline constexpr Bytes kGiB = 1024 * kMiB;
+
+inline constexpr Bytes kPageBytes = 4 * kKiB;
+// Addresses are handed out in chunks; a chunk belongs to exactly one extent.
+inline constexpr Bytes kChunkBytes = 2 * kMiB;
+// A storage of at least this size owns an extent; smaller ones share (docs/GLOSSARY.md).
+inline constexpr Bytes kLargeBytes = 1 * kMiB;
+
+constexpr Bytes round_up(Bytes value, Bytes unit) { return (value + unit - 1) / unit * unit; }
+
+}  // namespace outsize

@@ -1,0 +1,53 @@
+// A small pool of threads that read and write with pread and pwrite. Large transfers are cut into
+// pieces so that several threads share one; reads that somebody waits for go first, and writes step
+// back so that reads keep their share of the disk (mixed bandwidth is below either alone).
+//
+// Injection: OUTSIZE_IO_FAULT="every=K[,offset=J][,kind=read|write][,error=EIO|ENOSPC|SHORT]"
+// makes the K-th (then every K-th) transfer fail, for the fault tests.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "core/base/result.h"
+#include "core/base/types.h"
+
+namespace outsize::host {
+
+struct IoRequest {
+  enum class Kind : std::uint8_t { kRead, kWrite };
+  // Lower goes first: a waiting op, a prefetch, a write somebody waits for, a write ahead.
+  enum class Urgency : std::uint8_t { kDemand, kPrefetch, kPressedWrite, kWriteAhead };
+  Kind kind = Kind::kRead;
+  Urgency urgency = Urgency::kDemand;
+  int fd = -1;
+  std::int64_t offset = 0;  // multiple of kPageBytes for direct I/O
+  void* memory = nullptr;   // page aligned
+  Bytes bytes = 0;
+  std::uint64_t token = 0;  // the caller's
+};
+
+struct IoResult {
+  std::uint64_t token = 0;
+  Status status;      // the error names the operation, offset, bytes and errno
+  Nanos nanos = 0;    // from first byte asked to last byte done
+};
+
+class IoPool {
+ public:
+  using Done = std::function<void(const IoResult&)>;  // on a pool thread, no pool lock held
+  static std::unique_ptr<IoPool> create(int threads, Done done);
+  virtual ~IoPool() = default;  // waits for what is under way
+
+  virtual void submit(const IoRequest& request) = 0;
+  // Raises a queued request's urgency (a prefetch that an op now waits for).
+  virtual void promote(std::uint64_t token, IoRequest::Urgency urgency) = 0;
+  // Blocks until nothing is queued or under way and holds new work back until resume(). For fork.
+  virtual void quiesce() = 0;
+  virtual void resume() = 0;
+  // In a forked child: forget the threads (they are not here) and everything queued.
+  virtual void after_fork_child() = 0;
+};
+
+}  // namespace outsize::host

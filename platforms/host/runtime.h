@@ -1,0 +1,118 @@
+// The live driver on RAM + disk: what the adapter talks to.
+//
+// It owns the arena (stable addresses), the page mover, the spill file and its I/O threads, and
+// feeds the engine real inputs one at a time under one short lock. All policy is in the engine's
+// planner; all torch is in the adapter.
+//
+// Threading: every function may be called from any thread, with or without Python's GIL; none of
+// them ever takes the GIL. Functions that may block say so.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/base/types.h"
+
+namespace outsize::host {
+
+enum class FaultMechanism : std::uint8_t { kAuto, kUserfaultfd, kSignal };
+
+struct RuntimeOptions {
+  Bytes budget = 0;             // bytes of tensors in RAM, page pool and in-flight reads included
+  std::string policy = "lookahead";
+  std::string spill_dir;        // empty: $TMPDIR, else /var/tmp
+  Bytes spill_limit = 0;        // 0: what the file system has free
+  FaultMechanism faults = FaultMechanism::kAuto;
+  int io_threads = 4;
+  bool verify = false;          // checksum every spilled extent and check it when it returns
+  std::string decision_log;     // path; empty: none
+};
+
+// A byte range an op reads or writes. Ranges that no extent of ours covers are ignored.
+struct Operand {
+  const void* address = nullptr;
+  std::size_t bytes = 0;
+  Access access = Access::kRead;
+};
+
+struct Stats {
+  Bytes budget = 0, resident = 0, resident_peak = 0;  // resident: extents + reserved + in flight + pool
+  Bytes tensor_bytes = 0, tensor_bytes_peak = 0;      // live bytes asked for, wherever they are
+  Bytes spilled = 0, spill_file = 0;                  // valid bytes below; size of the spill file
+  Bytes read_bytes = 0, write_bytes = 0, dropped_bytes = 0;
+  Bytes prefetched_bytes = 0, prefetch_hit_bytes = 0, demand_bytes = 0;
+  Nanos stall = 0;              // time ops and allocations waited
+  std::int64_t steps = 0, ops = 0, raw_faults = 0, reads = 0, writes = 0, evictions = 0;
+  Bytes min_budget = 0;         // the smallest budget this program would run in, as seen so far
+  std::string min_budget_op;    // the op that needs it (name registered with name_site)
+  Bytes small_held = 0, small_live = 0;
+  Bytes arena_bytes = 0;        // address space in use by live extents
+  std::string mechanism;        // "userfaultfd+move", "userfaultfd+copy", "signal"
+  std::string policy, spill_dir;
+};
+
+class Runtime {
+ public:
+  // Checks everything that can fail before training starts: budget, spill directory (tmpfs, full,
+  // read-only), fault mechanism. One Runtime a process at a time.
+  static Result<std::unique_ptr<Runtime>> create(const RuntimeOptions& options);
+  ~Runtime();
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  // The running one, or null. Set by create, cleared by destruction.
+  static Runtime* current() noexcept;
+
+  // Memory, 64-byte aligned, contents unspecified. May block until there is room; never needs the
+  // GIL. `bytes` == 0 gives null.
+  Result<void*> allocate(std::size_t bytes);
+  // Any address from allocate; resident or not. Never blocks on I/O. Safe after shutdown().
+  static void deallocate(void* address) noexcept;
+  // Whether `address` lies in the arena (also true after shutdown()).
+  static bool owns(const void* address) noexcept;
+
+  // Takes over, in place, memory that was born before us: addresses do not change. `free` is called
+  // with `address` when deallocate_adopted is. Private file mappings keep their file as lower copy.
+  // Returns false where the range cannot be adopted (shared mapping, too small): leave it alone.
+  // Never blocks; the bytes are counted at once and made room for at the next op.
+  bool adopt(void* address, std::size_t bytes, void (*free)(void* context), void* context);
+  static void deallocate_adopted(void* address) noexcept;
+
+  // Marks the start of an op on this thread: makes every operand resident and pins it, all or
+  // nothing. Nests: the caller's pins are suspended until the inner op ends. May block. On error
+  // nothing is pinned and the op must not run, nor op_end be called.
+  Status op_begin(SiteId site, std::span<const Operand> operands, bool in_backward);
+  // Ends the innermost op of this thread; what was born inside it becomes evictable.
+  void op_end() noexcept;
+
+  // For messages and reports only: remembers a printable name of a site (first one wins).
+  void name_site(SiteId site, const char* name);
+
+  // Marks the boundary between training steps. May block for bookkeeping, never on I/O.
+  void step();
+
+  // Raw pointers to these bytes are about to be handed out (numpy(), data_ptr()): from now on
+  // nobody can tell reads from writes, so the bytes count as changed whenever they are resident.
+  void expose(const void* address, std::size_t bytes);
+  // Brings the bytes back and keeps them until unpin; for syscalls that would fault in the kernel.
+  Status pin(const void* address, std::size_t bytes);
+  void unpin(const void* address, std::size_t bytes) noexcept;
+
+  // Brings every spilled byte back and stops managing: later allocations must go elsewhere, old
+  // addresses stay valid and deallocate still works. Fails, changing nothing, if RAM cannot hold it.
+  Status shutdown();
+
+  Stats stats() const;
+
+ private:
+  Runtime();
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace outsize::host

@@ -1,0 +1,51 @@
+// The spill file: unnamed (O_TMPFILE, or unlinked at once), mode 0600, direct I/O, its space
+// reserved with fallocate before use and reclaimed when it is no longer needed.
+//
+// Threading: not thread-safe; the runtime calls it under its lock. fd() may be used by any thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "core/base/result.h"
+#include "core/base/types.h"
+
+namespace outsize::host {
+
+struct Slot {
+  std::int64_t offset = -1;  // multiple of kPageBytes
+  Bytes bytes = 0;           // multiple of kPageBytes
+  bool valid() const { return offset >= 0; }
+};
+
+class SpillFile {
+ public:
+  struct Options {
+    std::string directory;  // must exist
+    Bytes limit = 0;        // 0: what the file system has free at creation, less 256 MiB
+  };
+  // Refuses tmpfs and ramfs (they are RAM), read-only and full file systems, and directories that
+  // cannot be written, each with its own message. Network file systems get a warning().
+  static Result<std::unique_ptr<SpillFile>> create(const Options& options);
+  virtual ~SpillFile() = default;
+
+  // Reserves space; grows the file in large steps. kOutOfSpace when the limit or the disk is full.
+  virtual Result<Slot> allocate(Bytes bytes) = 0;
+  virtual void release(const Slot& slot) noexcept = 0;
+  // Gives long free runs back to the file system (hole punching); called between steps.
+  virtual void reclaim() noexcept = 0;
+
+  // Slots allocated before fork are not reused while a forked child lives (it may read them).
+  virtual void before_fork() = 0;
+  virtual void after_fork_parent() = 0;
+  virtual void after_fork_child() = 0;
+
+  virtual int fd() const = 0;               // opened O_DIRECT where the file system can
+  virtual Bytes size() const = 0;           // reserved bytes, used or free
+  virtual Bytes used() const = 0;
+  virtual const std::string& directory() const = 0;
+  virtual const std::string& warning() const = 0;  // empty: none
+};
+
+}  // namespace outsize::host
