@@ -1,0 +1,95 @@
+# What every target of this project shares: warnings, sanitizers, ccache, and three helpers that let
+# a new source or test file join its target without an edit here.
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+if(NOT CMAKE_SYSTEM_NAME STREQUAL "Linux")
+  message(FATAL_ERROR "outsize runs on Linux: its memory manager needs userfaultfd or Linux signals.")
+endif()
+
+# A debug build of the host platform is dominated by checks in tight page loops; -O1 keeps stack
+# traces readable and the tests quick.
+set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g -fno-omit-frame-pointer")
+# The frame pointer costs nothing measurable and lets perf and the crash handler walk the stack.
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1 -fno-omit-frame-pointer -DNDEBUG")
+
+find_program(OUTSIZE_CCACHE ccache)
+if(OUTSIZE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  # Without these sloppiness settings ccache refuses files that use a precompiled header.
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      ${OUTSIZE_CCACHE})
+endif()
+
+add_library(outsize_flags INTERFACE)
+target_compile_options(outsize_flags INTERFACE -Wall -Wextra -Werror)
+target_include_directories(outsize_flags INTERFACE
+  "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>" "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>")
+if(OUTSIZE_SANITIZE)
+  if(OUTSIZE_BUILD_TORCH)
+    message(FATAL_ERROR "Sanitizers need -DOUTSIZE_BUILD_TORCH=OFF: PyTorch's own libraries are not "
+                        "instrumented and drown the report in false alarms.")
+  endif()
+  target_compile_options(outsize_flags INTERFACE
+    -fsanitize=${OUTSIZE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(outsize_flags INTERFACE -fsanitize=${OUTSIZE_SANITIZE})
+  if(OUTSIZE_SANITIZE MATCHES "thread")
+    # g++ says on every fence that ThreadSanitizer cannot see it; the warning is not about our code.
+    target_compile_options(outsize_flags INTERFACE -Wno-tsan)
+  endif()
+endif()
+
+# outsize_sources(<out> <tests_out> <glob>...): sorted sources, and beside them the *_test.cpp.
+function(outsize_sources out tests_out)
+  file(GLOB all CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}" ${ARGN})
+  set(tests ${all})
+  list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
+  list(FILTER all EXCLUDE REGEX "_test\\.cpp$")
+  set(${out} "${all}" PARENT_SCOPE)
+  set(${tests_out} "${tests}" PARENT_SCOPE)
+endfunction()
+
+# outsize_library(<name> STATIC|SHARED <sources>): a folder without sources gives an empty library,
+# so that the folders can be filled in any order.
+function(outsize_library name kind sources)
+  if(NOT sources)
+    file(WRITE "${CMAKE_CURRENT_BINARY_DIR}/empty.cpp.in" "")
+    configure_file("${CMAKE_CURRENT_BINARY_DIR}/empty.cpp.in"
+                   "${CMAKE_CURRENT_BINARY_DIR}/empty.cpp" COPYONLY)
+    set(sources "${CMAKE_CURRENT_BINARY_DIR}/empty.cpp")
+  endif()
+  add_library(${name} ${kind} ${sources})
+  target_link_libraries(${name} PUBLIC "$<BUILD_INTERFACE:outsize_flags>")
+endfunction()
+
+# outsize_tests(<name> <sources> <library>...): one GoogleTest binary a folder, one ctest entry a
+# test. Every test must end by itself; the limit only turns a hang into a failure.
+function(outsize_tests name sources)
+  if(NOT OUTSIZE_BUILD_TESTS OR NOT sources)
+    return()
+  endif()
+  add_executable(${name} ${sources})
+  target_link_libraries(${name} PRIVATE ${ARGN} outsize_flags GTest::gtest GTest::gmock
+                                        GTest::gtest_main)
+  # PRE_TEST: listing the tests at build time would run a sanitized binary during the build.
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300 LABELS ${name})
+endfunction()
+
+if(OUTSIZE_BUILD_TESTS)
+  enable_testing()
+  find_package(GTest)
+  if(NOT GTest_FOUND)
+    message(FATAL_ERROR "GoogleTest not found. On Debian: apt-get install libgtest-dev libgmock-dev; "
+                        "or build without tests: -DOUTSIZE_BUILD_TESTS=OFF")
+  endif()
+  include(GoogleTest)
+endif()
