@@ -1,0 +1,35 @@
+"""Shared by every Python test: where the repository is, and how to run outsize as a user would."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    return ROOT
+
+
+@pytest.fixture
+def run_outsize(tmp_path: Path):
+    """Runs `python -m outsize ARGS…` in a fresh process and folder, and returns what it did.
+
+    The environment is the test's own, less what would steer outsize from outside.
+    """
+
+    def run(*args: str, env: dict[str, str] | None = None, timeout: float = 600,
+            **kwargs) -> subprocess.CompletedProcess[str]:
+        clean = {k: v for k, v in os.environ.items() if not k.startswith("OUTSIZE")}
+        return subprocess.run(
+            [sys.executable, "-m", "outsize", *map(str, args)],
+            env=clean | (env or {}), cwd=kwargs.pop("cwd", tmp_path), text=True,
+            capture_output=True, stdin=subprocess.DEVNULL, timeout=timeout, **kwargs)
+
+    return run
