@@ -1,0 +1,417 @@
+#include "core/engine/engine.h"
+
+#include <algorithm>
+
+namespace outsize {
+
+Engine::Engine(const EngineOptions& options, std::unique_ptr<Predictor> predictor,
+               std::unique_ptr<Planner> planner, ExtentTable& table)
+    : options_(options), predictor_(std::move(predictor)), planner_(std::move(planner)),
+      table_(table) {
+  victims_.reserve(256);
+  op_extents_.reserve(256);
+  decisions_.reserve(256);
+}
+
+Outcome Engine::step(const Input& input, Commands& commands) {
+  out_ = &commands;
+  const std::size_t before = commands.size();
+  if (log_ != nullptr) log_->input(input);
+  ++clock_;
+  const Outcome outcome = dispatch(input);
+  if (log_ != nullptr) {
+    for (std::size_t i = before; i < commands.size(); ++i) log_->command(commands[i]);
+  }
+  return outcome;
+}
+
+Outcome Engine::dispatch(const Input& input) {
+  switch (input.kind) {
+    case Input::Kind::kOpBegin: return op_begin(input);
+    case Input::Kind::kOpEnd: return op_end(input);
+    case Input::Kind::kAlloc: return alloc(input);
+    case Input::Kind::kTouch: touch(input); break;
+    case Input::Kind::kAdopt: adopt(input); break;
+    case Input::Kind::kDeath: death(input.extent); break;
+    case Input::Kind::kReadDone: read_done(input); break;
+    case Input::Kind::kWriteDone: write_done(input); break;
+    case Input::Kind::kFault: fault(input); break;
+    case Input::Kind::kExpose: expose(input.extent); break;
+    case Input::Kind::kPin: return pin(input);
+    case Input::Kind::kUnpin:
+      --table_[input.extent].pins;
+      service();
+      break;
+    case Input::Kind::kStep:
+      ++stats_.steps;
+      if (watching_) {
+        predictor_->on_step(input.now);
+        if (predictor_->take_rekeyed()) planner_->on_rekey();
+      }
+      break;
+    case Input::Kind::kPlan: plan(input); break;
+    case Input::Kind::kBudget: set_budget(input.bytes); break;
+  }
+  return Outcome::kGo;
+}
+
+Command& Engine::emit(Command::Kind kind, ExtentId id) {
+  Command& command = out_->emplace_back();
+  command.kind = kind;
+  command.extent = id;
+  return command;
+}
+
+Engine::Thread& Engine::thread(ThreadId id) {
+  if (id >= threads_.size()) threads_.resize(id + 1);
+  return threads_[id];
+}
+
+// --- ops ------------------------------------------------------------------------------------
+
+Outcome Engine::op_begin(const Input& input) {
+  Thread& t = thread(input.thread);
+  ++stats_.ops;
+  hold_transfers_ = false;
+  now_ = input.now;
+  for (ExtentId id : hot_) table_[id].hot = false;
+  hot_.clear();
+  suspend(t);
+  t.frames.push_back({t.entries.size(), ++serial_, input.site, 0});
+  op_extents_.clear();
+  bool ready = true;
+  for (const OperandRef& operand : input.operands) {
+    Extent& e = table_[operand.extent];
+    if (e.frame != serial_) {
+      op_extents_.push_back(operand.extent);
+      e.last_use = clock_;
+    }
+    add_entry(t, operand.extent, operand.access, false);
+    ready = ready && e.where == Where::kResident;
+  }
+  if (watching_) {
+    predictor_->on_op({input.site, op_extents_, input.in_backward, input.now});
+    if (predictor_->take_rekeyed()) planner_->on_rekey();
+    for (ExtentId id : op_extents_) refresh(id);
+  }
+  note_need(t.frames.back().bytes, input.site);
+  if (ready) {
+    for (std::size_t i = t.frames.back().first; i < t.entries.size(); ++i) pin_entry(t.entries[i]);
+    return Outcome::kGo;
+  }
+  t.entering = true;
+  enqueue(input.thread, t);
+  service();
+  return t.waiting ? Outcome::kWait : Outcome::kGo;
+}
+
+void Engine::add_entry(Thread& t, ExtentId id, Access access, bool born) {
+  Frame& frame = t.frames.back();
+  Extent& e = table_[id];
+  if (e.frame == frame.serial) {  // listed already: only the access may grow
+    if (access == Access::kRead && !born) return;
+    for (std::size_t i = frame.first; i < t.entries.size(); ++i) {
+      Entry& entry = t.entries[i];
+      if (entry.extent != id) continue;
+      if (entry.pinned && entry.access == Access::kRead) ++e.write_pins;
+      if (access == Access::kWrite) entry.access = Access::kWrite;
+      entry.born = entry.born || born;
+      return;
+    }
+  }
+  e.frame = frame.serial;
+  frame.bytes += e.bytes;
+  t.entries.push_back({id, access, false, born});
+}
+
+void Engine::pin_entry(Entry& entry) {
+  if (entry.pinned || entry.extent == kNoExtent) return;
+  Extent& e = table_[entry.extent];
+  entry.pinned = true;
+  ++e.pins;
+  e.wanted = false;
+  if (e.prefetched) {
+    e.prefetched = false;
+    stats_.prefetch_hit += e.bytes;
+  }
+  if (entry.access == Access::kWrite) {
+    ++e.write_pins;
+    if (e.below != Below::kNone || e.guarded) mark_changed(entry.extent);
+  }
+}
+
+void Engine::unpin_entry(Entry& entry) {
+  if (!entry.pinned || entry.extent == kNoExtent) return;
+  Extent& e = table_[entry.extent];
+  entry.pinned = false;
+  --e.pins;
+  if (entry.access == Access::kWrite) --e.write_pins;
+}
+
+void Engine::suspend(Thread& t) {
+  if (t.frames.empty()) return;
+  for (std::size_t i = t.frames.back().first; i < t.entries.size(); ++i) {
+    Entry& entry = t.entries[i];
+    if (entry.extent == kNoExtent) continue;
+    unpin_entry(entry);
+    ++table_[entry.extent].soft;
+  }
+}
+
+// The caller's frame is innermost again: what is still here is pinned again; what left meanwhile
+// comes back through a raw access, should the kernel touch it once more.
+void Engine::restore(Thread& t) {
+  if (t.frames.empty()) return;
+  for (std::size_t i = t.frames.back().first; i < t.entries.size(); ++i) {
+    Entry& entry = t.entries[i];
+    if (entry.extent == kNoExtent) continue;
+    Extent& e = table_[entry.extent];
+    --e.soft;
+    if (e.where == Where::kResident) pin_entry(entry);
+  }
+}
+
+Outcome Engine::op_end(const Input& input) {
+  Thread& t = thread(input.thread);
+  pop_frame(t);
+  if (!queue_.empty() || !fault_queue_.empty()) service();
+  return Outcome::kGo;
+}
+
+void Engine::pop_frame(Thread& t) {
+  const Frame frame = t.frames.back();
+  const std::size_t end = t.entries.size();
+  for (std::size_t i = frame.first; i < end; ++i) unpin_entry(t.entries[i]);
+  t.frames.pop_back();
+  std::size_t keep = frame.first;
+  if (!t.frames.empty()) {
+    // What was born inside stays with the caller, which may hold raw pointers to it.
+    const std::uint64_t serial = t.frames.back().serial;
+    for (std::size_t i = frame.first; i < end; ++i) {
+      Entry entry = t.entries[i];
+      if (entry.extent == kNoExtent || !entry.born) continue;
+      Extent& e = table_[entry.extent];
+      if (e.frame == serial) continue;
+      e.frame = serial;
+      t.frames.back().bytes += e.bytes;
+      ++e.soft;
+      t.entries[keep++] = entry;
+    }
+  }
+  t.entries.resize(keep);
+  restore(t);
+}
+
+// --- birth and death --------------------------------------------------------------------------
+
+Outcome Engine::alloc(const Input& input) {
+  Thread& t = thread(input.thread);
+  hold_transfers_ = false;
+  if (input.now != 0) now_ = input.now;
+  table_.ensure(input.extent);
+  const Bytes held = t.frames.empty() ? 0 : t.frames.back().bytes;
+  note_need(held + input.bytes, t.frames.empty() ? 0 : t.frames.back().site);
+  if (input.bytes <= free()) {
+    born(input.thread, t, input.extent, input.bytes);
+    return Outcome::kGo;
+  }
+  t.alloc = input.bytes;
+  t.alloc_extent = input.extent;
+  enqueue(input.thread, t);
+  service();
+  return t.waiting ? Outcome::kWait : Outcome::kGo;
+}
+
+void Engine::born(ThreadId, Thread& t, ExtentId extent, Bytes bytes) {
+  Extent& e = table_[extent];
+  e = Extent{};
+  e.bytes = bytes;
+  e.where = Where::kResident;
+  e.born = e.last_use = clock_;
+  charge(bytes);
+  if (!t.frames.empty()) {
+    add_entry(t, extent, Access::kWrite, true);
+    pin_entry(t.entries.back());
+  }
+  if (watching_) {
+    predictor_->on_birth(extent, bytes);
+    refresh(extent);
+  }
+}
+
+void Engine::touch(const Input& input) {
+  Thread& t = thread(input.thread);
+  Extent& e = table_[input.extent];
+  e.last_use = clock_;
+  if (e.below != Below::kNone || e.guarded) mark_changed(input.extent);
+  if (t.frames.empty()) return;
+  add_entry(t, input.extent, Access::kWrite, true);
+  Entry& last = t.entries.back();
+  if (last.extent == input.extent) pin_entry(last);
+  note_need(t.frames.back().bytes, t.frames.back().site);
+}
+
+void Engine::adopt(const Input& input) {
+  table_.ensure(input.extent);
+  Extent& e = table_[input.extent];
+  e = Extent{};
+  e.bytes = input.bytes;
+  e.born = e.last_use = clock_;
+  e.exposed = !input.flag;
+  e.where = input.flag ? Where::kAbsent : Where::kResident;
+  e.below = input.flag ? Below::kValid : Below::kNone;
+  if (input.flag) {
+    stats_.below += e.bytes;
+    return;
+  }
+  charge(e.bytes);
+  if (watching_) refresh(input.extent);
+}
+
+void Engine::death(ExtentId id) {
+  Extent& e = table_[id];
+  if (e.pins > 0 || e.soft > 0) {
+    for (Thread& t : threads_) {
+      for (std::size_t i = t.entries.size(); i-- > 0;) {
+        if (t.entries[i].extent == id) t.entries[i].extent = kNoExtent;
+      }
+    }
+    e.pins = e.write_pins = e.soft = 0;
+  }
+  if (watching_) {
+    predictor_->on_death(id);
+    planner_->on_gone(id);
+  }
+  if (e.where == Where::kFetching || e.below == Below::kWriting) {
+    e.dying = true;
+    return;
+  }
+  if (e.where == Where::kResident) credit(e.bytes);
+  if (e.below == Below::kValid) stats_.below -= e.bytes;
+  e.where = Where::kFree;
+  emit(Command::Kind::kRelease, id);
+  if (!queue_.empty() || !fault_queue_.empty()) service();
+}
+
+void Engine::charge(Bytes bytes) {
+  stats_.resident += bytes;
+  stats_.resident_peak = std::max(stats_.resident_peak, stats_.resident);
+  if (!watching_ && stats_.resident > options_.budget / 2) start_watching();
+}
+
+// Everything fits easily until here: nothing was predicted or planned. From now on it is.
+void Engine::start_watching() {
+  watching_ = true;
+  for (ExtentId id = 0; id < table_.size(); ++id) {
+    const Extent& e = table_[id];
+    if (e.where == Where::kResident && !e.dying) refresh(id);
+  }
+}
+
+void Engine::refresh(ExtentId id) {
+  const Extent& e = table_[id];
+  if (e.where == Where::kResident && !e.dying) planner_->on_resident(id);
+}
+
+void Engine::note_need(Bytes bytes, SiteId site) {
+  if (bytes <= stats_.need_peak) return;
+  stats_.need_peak = bytes;
+  stats_.need_site = site;
+}
+
+// --- residency --------------------------------------------------------------------------------
+
+void Engine::evict(ExtentId id) {
+  Extent& e = table_[id];
+  e.where = Where::kAbsent;
+  e.guarded = false;
+  e.prefetched = false;
+  credit(e.bytes);
+  ++stats_.evictions;
+  stats_.dropped += e.bytes;
+  planner_->on_gone(id);
+  emit(Command::Kind::kEvict, id);
+}
+
+void Engine::fetch(ExtentId id, Urgency urgency) {
+  Extent& e = table_[id];
+  e.where = Where::kFetching;
+  charge(e.bytes);
+  reading_ += e.bytes;
+  e.prefetched = urgency == Urgency::kPrefetch;
+  (e.prefetched ? stats_.prefetched : stats_.demanded) += e.bytes;
+  emit(Command::Kind::kFetch, id).urgency = urgency;
+}
+
+void Engine::write(ExtentId id, Urgency urgency) {
+  Extent& e = table_[id];
+  e.below = Below::kWriting;
+  e.torn = false;
+  e.guarded = true;
+  writing_ += e.bytes;
+  emit(Command::Kind::kWrite, id).urgency = urgency;
+}
+
+// Its bytes are about to differ from the copy below, or already do.
+void Engine::mark_changed(ExtentId id) {
+  Extent& e = table_[id];
+  if (e.below == Below::kWriting) e.torn = true;
+  if (e.below == Below::kValid) forget(id);
+  if (e.guarded) {
+    e.guarded = false;
+    emit(Command::Kind::kUnguard, id);
+  }
+}
+
+void Engine::forget(ExtentId id) {
+  Extent& e = table_[id];
+  if (e.below == Below::kValid) stats_.below -= e.bytes;
+  e.below = Below::kNone;
+  emit(Command::Kind::kForget, id);
+}
+
+void Engine::expose(ExtentId id) {
+  Extent& e = table_[id];
+  e.exposed = true;
+}
+
+void Engine::plan(const Input& input) {
+  now_ = input.now;
+  if (!watching_ || hold_transfers_) return;
+  decisions_.clear();
+  PlanState state;
+  state.budget = options_.budget;
+  state.free = queue_.empty() && fault_queue_.empty() ? free() : 0;
+  state.reading = reading_;
+  state.writing = writing_;
+  state.reading_max = options_.reading_max;
+  state.writing_max = options_.writing_max;
+  state.read_rate = read_rate_;
+  state.write_rate = write_rate_;
+  planner_->plan(state, decisions_);
+  for (const Decision& decision : decisions_) {
+    const Extent& e = table_[decision.extent];
+    switch (decision.kind) {  // a decision that the state does not allow is not carried out
+      case Decision::Kind::kPrefetch:
+        if (e.where == Where::kAbsent && !e.dying && !e.wanted && e.bytes <= free()) {
+          fetch(decision.extent, Urgency::kPrefetch);
+        }
+        break;
+      case Decision::Kind::kClean:
+        if (may_leave(e) && e.below == Below::kNone && e.write_pins == 0) {
+          write(decision.extent, Urgency::kWriteAhead);
+        }
+        break;
+      case Decision::Kind::kEvict:
+        if (evictable(e) && clean(e)) evict(decision.extent);
+        break;
+    }
+  }
+}
+
+void Engine::set_budget(Bytes bytes) {
+  options_.budget = bytes;
+  service();
+}
+
+}  // namespace outsize

@@ -1,0 +1,165 @@
+// The engine: a deterministic state machine over extents. step(input) -> commands. It starts no
+// thread, reads no clock, does no I/O and knows no address; the same inputs give the same commands,
+// byte for byte (invariant 10). It validates what planners decide and carries it out.
+//
+// Rights. An op's operands are pinned all or nothing before it runs and unpinned when it ends; a
+// nested op suspends its caller's pins (they become last-choice victims). Waiting threads form a
+// queue: allocations inside running ops first, then ops, each in order of arrival. Only the head
+// makes room. When it cannot, the pins of other waiting threads are lent to it; when that is not
+// enough and nobody runs, it is refused (invariant 11).
+//
+// Costs: kOpBegin and kOpEnd are linear in the op's operands and allocate nothing once warm; while
+// less than half the budget has ever been used neither predictor nor planner is asked.
+//
+// Not thread-safe: the driver serialises.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/engine/input.h"
+#include "core/plan/planner.h"
+#include "core/plan/predictor.h"
+#include "core/residency/extent.h"
+#include "core/trace/decision_log.h"
+
+namespace outsize {
+
+struct EngineOptions {
+  Bytes budget = 0;
+  Bytes reading_max = 64 * kMiB;  // bytes of prefetch in flight
+  Bytes writing_max = 64 * kMiB;  // bytes of write-ahead in flight
+};
+
+struct EngineStats {
+  Bytes resident = 0, resident_peak = 0;
+  Bytes read = 0, written = 0, dropped = 0;
+  Bytes prefetched = 0, prefetch_hit = 0, demanded = 0;
+  Bytes below = 0;  // bytes with a valid copy on the next tier
+  std::int64_t reads = 0, writes = 0, evictions = 0, faults = 0, ops = 0, steps = 0;
+  Bytes need_peak = 0;  // largest sum of one op's operands and births: the smallest budget
+  SiteId need_site = 0;
+};
+
+class Engine {
+ public:
+  Engine(const EngineOptions& options, std::unique_ptr<Predictor> predictor,
+         std::unique_ptr<Planner> planner, ExtentTable& table);
+
+  // Appends commands; the driver carries them out in order. kOpBegin, kAlloc and kPin may answer
+  // kWait; every other input answers kGo.
+  Outcome step(const Input& input, Commands& commands);
+
+  void set_log(DecisionLog* log) { log_ = log; }
+
+  const ExtentTable& table() const { return table_; }
+  const EngineStats& stats() const { return stats_; }
+  Bytes budget() const { return options_.budget; }
+  Bytes free() const { return options_.budget - stats_.resident; }
+  // Whether a kPlan input could do something now.
+  bool wants_plan() const {
+    return watching_ && (reading_ < options_.reading_max || writing_ < options_.writing_max);
+  }
+  bool watching() const { return watching_; }
+  Bytes reading() const { return reading_; }
+  Bytes writing() const { return writing_; }
+
+ private:
+  struct Entry {
+    ExtentId extent = kNoExtent;
+    Access access = Access::kRead;
+    bool pinned = false;
+    bool born = false;
+  };
+  struct Frame {
+    std::size_t first = 0;  // in Thread::entries
+    std::uint64_t serial = 0;
+    SiteId site = 0;
+    Bytes bytes = 0;
+  };
+  struct Thread {
+    std::vector<Entry> entries;
+    std::vector<Frame> frames;
+    bool waiting = false;
+    bool entering = false;       // waits in kOpBegin: its frame goes away when refused
+    Bytes alloc = 0;             // waits in kAlloc for this many bytes
+    ExtentId alloc_extent = kNoExtent;
+    std::uint64_t ticket = 0;
+  };
+
+  Outcome op_begin(const Input& input);
+  Outcome op_end(const Input& input);
+  Outcome alloc(const Input& input);
+  Outcome pin(const Input& input);
+  void touch(const Input& input);
+  void adopt(const Input& input);
+  void death(ExtentId id);
+  void read_done(const Input& input);
+  void read_failed(ExtentId id);
+  void write_done(const Input& input);
+  void fault(const Input& input);
+  void expose(ExtentId id);
+  void plan(const Input& input);
+  void set_budget(Bytes bytes);
+
+  Thread& thread(ThreadId id);
+  Outcome dispatch(const Input& input);
+  void add_entry(Thread& t, ExtentId id, Access access, bool born);
+  void suspend(Thread& t);
+  void restore(Thread& t);
+  void pop_frame(Thread& t);
+  void pin_entry(Entry& entry);
+  void unpin_entry(Entry& entry);
+  void born(ThreadId id, Thread& t, ExtentId extent, Bytes bytes);
+  void note_need(Bytes bytes, SiteId site);
+  void start_watching();
+  void refresh(ExtentId id);
+
+  // waiting (engine_waiting.cpp)
+  void enqueue(ThreadId id, Thread& t);
+  void service();
+  bool try_admit(ThreadId id, Thread& t);
+  bool serve_faults();
+  bool make_room(Bytes need);
+  Bytes write_victims(Bytes missing);
+  bool lend_pins(ThreadId but);
+  bool others_run(ThreadId but) const;
+  void refuse(ThreadId id, Thread& t, Refusal refusal, Bytes needed);
+  void admit_ready();
+
+  // residency
+  void evict(ExtentId id);
+  void fetch(ExtentId id, Urgency urgency);
+  void write(ExtentId id, Urgency urgency);
+  void mark_changed(ExtentId id);
+  void forget(ExtentId id);
+  void charge(Bytes bytes);
+  void credit(Bytes bytes) { stats_.resident -= bytes; }
+  Command& emit(Command::Kind kind, ExtentId id);
+
+  EngineOptions options_;
+  std::unique_ptr<Predictor> predictor_;
+  std::unique_ptr<Planner> planner_;
+  ExtentTable& table_;
+  EngineStats stats_;
+  Commands* out_ = nullptr;
+  DecisionLog* log_ = nullptr;
+
+  std::vector<Thread> threads_;
+  std::vector<ThreadId> queue_;        // waiting threads, best first
+  std::vector<ExtentId> fault_queue_;  // absent extents a raw access waits for
+  std::vector<ExtentId> hot_;          // extents a raw access waited for since the last op
+  std::vector<ExtentId> victims_;      // scratch
+  std::vector<ExtentId> op_extents_;   // scratch
+  std::vector<Decision> decisions_;    // scratch
+  Bytes reading_ = 0, writing_ = 0;
+  std::uint64_t clock_ = 0;   // inputs so far
+  std::uint64_t serial_ = 0;  // frames so far
+  std::uint64_t tickets_ = 0;
+  std::uint64_t read_rate_ = 0, write_rate_ = 0;
+  Nanos now_ = 0;
+  bool watching_ = false;
+  bool hold_transfers_ = false;  // after a failed transfer, until an op or allocation comes
+};
+
+}  // namespace outsize

@@ -1,0 +1,378 @@
+// Waiting for room and for bytes: the queue, admission, victims, and what happens when a transfer
+// ends. See the essay in engine.h.
+#include <algorithm>
+
+#include "core/engine/engine.h"
+
+namespace outsize {
+namespace {
+
+// Victims looked at in one go.
+constexpr std::size_t kVictimBatch = 64;
+// A raw access cannot be told of an error: its read is tried this often before the run stops.
+constexpr int kFaultReadAttempts = 8;
+
+}  // namespace
+
+void Engine::enqueue(ThreadId id, Thread& t) {
+  t.waiting = true;
+  t.ticket = ++tickets_;
+  // Allocations inside running ops hold pins that others wait for: they go first.
+  const bool inside = t.alloc > 0;
+  auto at = queue_.begin();
+  while (at != queue_.end() && (!inside || threads_[*at].alloc > 0)) ++at;
+  queue_.insert(at, id);
+}
+
+// Admits whoever can be: raw accesses first (they hold up a thread in the middle of anything), then
+// the head of the queue, then those behind it that need no room.
+void Engine::service() {
+  if (!fault_queue_.empty() && !serve_faults()) return;
+  while (!queue_.empty()) {
+    const ThreadId id = queue_.front();
+    Thread& t = threads_[id];
+    if (!try_admit(id, t)) break;
+    if (!queue_.empty() && queue_.front() == id) queue_.erase(queue_.begin());
+  }
+  admit_ready();
+}
+
+void Engine::admit_ready() {
+  for (std::size_t i = 1; i < queue_.size();) {
+    const ThreadId id = queue_[i];
+    Thread& t = threads_[id];
+    bool ready = t.alloc == 0;
+    const std::size_t first = t.frames.empty() ? t.entries.size() : t.frames.back().first;
+    for (std::size_t k = first; k < t.entries.size() && ready; ++k) {
+      const ExtentId extent = t.entries[k].extent;
+      ready = extent == kNoExtent || table_[extent].where == Where::kResident;
+    }
+    if (!ready) {
+      ++i;
+      continue;
+    }
+    for (std::size_t k = first; k < t.entries.size(); ++k) pin_entry(t.entries[k]);
+    queue_.erase(queue_.begin() + static_cast<std::ptrdiff_t>(i));
+    t.waiting = t.entering = false;
+    emit(Command::Kind::kGrant, kNoExtent).thread = id;
+  }
+}
+
+// True when the thread is no longer in the queue's way: granted or refused.
+bool Engine::try_admit(ThreadId id, Thread& t) {
+  const std::size_t first = t.frames.empty() ? t.entries.size() : t.frames.back().first;
+  for (;;) {
+    Bytes absent = 0;
+    bool ready = true;
+    for (std::size_t i = first; i < t.entries.size(); ++i) {
+      Entry& entry = t.entries[i];
+      if (entry.pinned || entry.extent == kNoExtent) continue;
+      Extent& e = table_[entry.extent];
+      if (e.where == Where::kResident) {
+        pin_entry(entry);
+        continue;
+      }
+      ready = false;
+      if (e.where == Where::kAbsent) {
+        e.wanted = true;
+        if (e.bytes <= free() && !hold_transfers_) {
+          fetch(entry.extent, Urgency::kDemand);
+        } else {
+          absent += e.bytes;
+        }
+      } else if (!e.wanted) {
+        e.wanted = true;
+        emit(Command::Kind::kPromote, entry.extent).urgency = Urgency::kDemand;
+      }
+    }
+    if (ready && t.alloc <= free()) break;
+    const Bytes need = absent + t.alloc;
+    if (need <= free() && absent == 0) return false;  // only reads are missing
+    const Bytes before = free();
+    if (make_room(need)) continue;
+    if (free() > before && absent > 0) continue;  // something can be fetched meanwhile
+    if (reading_ > 0 || writing_ > 0) return false;
+    if (lend_pins(id)) continue;
+    if (others_run(id)) return false;
+    const Bytes held = t.frames.empty() ? 0 : t.frames.back().bytes;
+    refuse(id, t, Refusal::kBudget, held + t.alloc);
+    return true;
+  }
+  t.waiting = t.entering = false;
+  if (t.alloc > 0) {
+    const Bytes bytes = t.alloc;
+    t.alloc = 0;
+    born(id, t, t.alloc_extent, bytes);
+  }
+  emit(Command::Kind::kGrant, kNoExtent).thread = id;
+  return true;
+}
+
+// Evicts until `need` bytes are free. Where dirty victims are in the way their writes are started;
+// false then means: wait. False with nothing in flight means that no more room can be had.
+bool Engine::make_room(Bytes need) {
+  for (const bool last_choice : {false, true}) {
+    bool progress = true;
+    while (progress && free() < need) {
+      progress = false;
+      victims_.clear();
+      planner_->victims(last_choice, kVictimBatch, victims_);
+      for (ExtentId id : victims_) {
+        if (free() >= need) break;
+        if (!clean(table_[id]) || (!last_choice && planner_->needed_soon(id))) continue;
+        evict(id);
+        progress = true;
+      }
+      if (free() >= need) return true;
+      if (write_victims(need - free()) > 0) return false;
+      for (ExtentId id : victims_) {
+        if (free() >= need) break;
+        if (table_[id].where != Where::kResident || !clean(table_[id])) continue;
+        evict(id);
+        progress = true;
+      }
+    }
+    if (free() >= need) return true;
+  }
+  return false;
+}
+
+// Starts, or hurries, the writes of dirty victims worth `missing` bytes; returns the bytes that
+// will become free that way.
+Bytes Engine::write_victims(Bytes missing) {
+  Bytes coming = 0;
+  for (const bool soon : {false, true}) {
+    for (ExtentId id : victims_) {
+      if (coming >= missing) return coming;
+      const Extent& e = table_[id];
+      if (e.where != Where::kResident || clean(e)) continue;
+      if (planner_->needed_soon(id) != soon) continue;
+      if (e.below == Below::kWriting) {
+        emit(Command::Kind::kPromote, id).urgency = Urgency::kPressedWrite;
+        coming += e.bytes;
+      } else if (e.write_pins == 0 && !hold_transfers_) {
+        write(id, Urgency::kPressedWrite);
+        coming += e.bytes;
+      }
+    }
+    if (coming > 0) return coming;
+  }
+  return coming;
+}
+
+// Unpins what other waiting threads hold: they cannot touch it until they are admitted, and then
+// it is brought back. True if anything was lent.
+bool Engine::lend_pins(ThreadId but) {
+  bool lent = false;
+  for (ThreadId id : queue_) {
+    if (id == but) continue;
+    Thread& t = threads_[id];
+    const std::size_t first = t.frames.empty() ? t.entries.size() : t.frames.back().first;
+    for (std::size_t i = first; i < t.entries.size(); ++i) {
+      lent = lent || (t.entries[i].pinned && t.entries[i].extent != kNoExtent);
+      if (t.entries[i].extent != kNoExtent) table_[t.entries[i].extent].wanted = false;
+      unpin_entry(t.entries[i]);
+    }
+  }
+  return lent;
+}
+
+bool Engine::others_run(ThreadId but) const {
+  for (ThreadId id = 0; id < threads_.size(); ++id) {
+    if (id != but && !threads_[id].frames.empty() && !threads_[id].waiting) return true;
+  }
+  return false;
+}
+
+void Engine::refuse(ThreadId id, Thread& t, Refusal refusal, Bytes needed) {
+  const std::size_t first = t.frames.empty() ? t.entries.size() : t.frames.back().first;
+  for (std::size_t i = first; i < t.entries.size(); ++i) {
+    if (t.entries[i].extent != kNoExtent) table_[t.entries[i].extent].wanted = false;
+  }
+  t.waiting = false;
+  if (t.alloc > 0) t.alloc = 0;
+  Command& command = emit(Command::Kind::kRefuse, t.alloc_extent);
+  command.thread = id;
+  command.refusal = refusal;
+  command.bytes = needed;
+  std::erase(queue_, id);
+  if (t.entering) {
+    t.entering = false;
+    pop_frame(t);
+  } else {
+    for (std::size_t i = first; i < t.entries.size(); ++i) {
+      if (t.entries[i].extent == kNoExtent) continue;
+      if (table_[t.entries[i].extent].where == Where::kResident) pin_entry(t.entries[i]);
+    }
+  }
+}
+
+Outcome Engine::pin(const Input& input) {
+  // The driver pins inside an op frame that made the extent resident.
+  ++table_[input.extent].pins;
+  return Outcome::kGo;
+}
+
+// --- raw accesses -----------------------------------------------------------------------------
+
+void Engine::fault(const Input& input) {
+  Extent& e = table_[input.extent];
+  ++stats_.faults;
+  e.exposed = true;
+  if (e.where == Where::kResident) {
+    if (input.flag) mark_changed(input.extent);
+    emit(Command::Kind::kResume, input.extent);
+    return;
+  }
+  e.fault_write = e.fault_write || input.flag;
+  if (e.fault_waiting) return;
+  e.fault_waiting = true;
+  if (e.where == Where::kFetching) {
+    emit(Command::Kind::kPromote, input.extent).urgency = Urgency::kDemand;
+    return;
+  }
+  fault_queue_.push_back(input.extent);
+  service();
+}
+
+// True when no raw access waits for room.
+bool Engine::serve_faults() {
+  while (!fault_queue_.empty()) {
+    const ExtentId id = fault_queue_.front();
+    Extent& e = table_[id];
+    if (e.where != Where::kAbsent) {
+      fault_queue_.erase(fault_queue_.begin());
+      continue;
+    }
+    if (e.bytes > free() && !make_room(e.bytes)) {
+      if (reading_ > 0 || writing_ > 0) return false;
+      // A thread is blocked in the middle of an op. Addresses are stable, so even a running op's
+      // operands may leave: it would wait for them as this access does.
+      bool lent = lend_pins(~ThreadId{0});
+      for (Thread& t : threads_) {
+        for (Entry& entry : t.entries) {
+          lent = lent || (entry.pinned && entry.extent != kNoExtent);
+          unpin_entry(entry);
+        }
+      }
+      if (lent) continue;
+      emit(Command::Kind::kFatal, id);
+      return false;
+    }
+    fault_queue_.erase(fault_queue_.begin());
+    fetch(id, Urgency::kDemand);
+  }
+  return true;
+}
+
+// --- transfers that ended ---------------------------------------------------------------------
+
+void Engine::read_done(const Input& input) {
+  const ExtentId id = input.extent;
+  Extent& e = table_[id];
+  reading_ -= e.bytes;
+  if (e.dying) {
+    credit(e.bytes);
+    if (e.below == Below::kValid) stats_.below -= e.bytes;
+    e.where = Where::kFree;
+    emit(Command::Kind::kRelease, id);
+    service();
+    return;
+  }
+  if (input.flag) {
+    read_failed(id);
+    return;
+  }
+  ++stats_.reads;
+  stats_.read += e.bytes;
+  if (input.now > 0) {
+    const auto rate = static_cast<std::uint64_t>(e.bytes) * 1'000'000 /
+                      static_cast<std::uint64_t>(input.now / 1000 + 1);
+    read_rate_ = read_rate_ == 0 ? rate : (read_rate_ * 7 + rate) / 8;
+  }
+  e.read_failures = 0;
+  e.where = Where::kResident;
+  const bool changed = e.exposed || e.fault_write;
+  e.guarded = !changed;
+  Command& install = emit(Command::Kind::kInstall, id);
+  install.flag = e.guarded;
+  if (changed) forget(id);
+  if (e.fault_waiting) {
+    e.fault_waiting = e.fault_write = false;
+    e.hot = true;
+    hot_.push_back(id);
+  }
+  if (watching_) refresh(id);
+  service();
+}
+
+void Engine::read_failed(ExtentId id) {
+  Extent& e = table_[id];
+  e.where = Where::kAbsent;
+  e.prefetched = false;
+  credit(e.bytes);
+  emit(Command::Kind::kAbandon, id);
+  if (e.fault_waiting) {
+    if (++e.read_failures >= kFaultReadAttempts) {
+      emit(Command::Kind::kFatal, id);
+      return;
+    }
+    fault_queue_.push_back(id);
+  }
+  hold_transfers_ = true;
+  const std::vector<ThreadId> waiting = queue_;
+  for (ThreadId thread_id : waiting) {
+    Thread& t = threads_[thread_id];
+    const std::size_t first = t.frames.empty() ? t.entries.size() : t.frames.back().first;
+    const bool wants = std::any_of(t.entries.begin() + static_cast<std::ptrdiff_t>(first),
+                                   t.entries.end(),
+                                   [id](const Entry& entry) { return entry.extent == id; });
+    if (wants) refuse(thread_id, t, Refusal::kIo, 0);
+  }
+  hold_transfers_ = !queue_.empty() || !fault_queue_.empty() ? false : hold_transfers_;
+  service();
+}
+
+void Engine::write_done(const Input& input) {
+  const ExtentId id = input.extent;
+  Extent& e = table_[id];
+  writing_ -= e.bytes;
+  if (e.dying) {
+    credit(e.bytes);
+    e.where = Where::kFree;
+    e.below = Below::kNone;
+    emit(Command::Kind::kRelease, id);
+    service();
+    return;
+  }
+  if (input.flag) {
+    forget(id);
+    e.torn = false;
+    if (e.guarded) {
+      e.guarded = false;
+      emit(Command::Kind::kUnguard, id);
+    }
+    hold_transfers_ = true;
+    if (!queue_.empty()) refuse(queue_.front(), threads_[queue_.front()], Refusal::kIo, 0);
+    if (!queue_.empty() || !fault_queue_.empty()) hold_transfers_ = false;
+    service();
+    return;
+  }
+  ++stats_.writes;
+  stats_.written += e.bytes;
+  if (input.now > 0) {
+    const auto rate = static_cast<std::uint64_t>(e.bytes) * 1'000'000 /
+                      static_cast<std::uint64_t>(input.now / 1000 + 1);
+    write_rate_ = write_rate_ == 0 ? rate : (write_rate_ * 7 + rate) / 8;
+  }
+  if (e.torn) {
+    e.torn = false;
+    forget(id);
+  } else {
+    e.below = Below::kValid;
+    stats_.below += e.bytes;
+  }
+  service();
+}
+
+}  // namespace outsize

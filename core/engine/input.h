@@ -1,0 +1,83 @@
+// What goes into the engine and what comes out. A driver (live or simulated) turns the world into
+// Inputs, one at a time, and carries out the Commands in order before the next Input.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "core/base/types.h"
+
+namespace outsize {
+
+struct OperandRef {
+  ExtentId extent = kNoExtent;
+  Access access = Access::kRead;
+};
+
+struct Input {
+  enum class Kind : std::uint8_t {
+    kOpBegin,    // thread, site, operands, in_backward, now
+    kOpEnd,      // thread
+    kAlloc,      // thread, extent (fresh id), bytes, now: room for a new extent
+    kTouch,      // thread, extent: a small storage was born inside this resident extent
+    kAdopt,      // extent, bytes, flag: absent with a valid copy below (else resident)
+    kDeath,      // extent
+    kReadDone,   // extent, flag: failed, now = duration
+    kWriteDone,  // extent, flag: failed, now = duration
+    kFault,      // extent, flag: write. A raw access waits
+    kExpose,     // extent
+    kPin,        // extent: must be resident
+    kUnpin,      // extent
+    kStep,       // now
+    kPlan,       // now
+    kBudget,     // bytes
+  };
+  Kind kind = Kind::kPlan;
+  bool flag = false;
+  bool in_backward = false;
+  ThreadId thread = 0;
+  ExtentId extent = kNoExtent;
+  Bytes bytes = 0;
+  SiteId site = 0;
+  Nanos now = 0;
+  std::span<const OperandRef> operands;
+};
+
+enum class Urgency : std::uint8_t { kDemand, kPrefetch, kPressedWrite, kWriteAhead };
+
+enum class Refusal : std::uint8_t { kBudget, kIo };
+
+struct Command {
+  enum class Kind : std::uint8_t {
+    kGrant,    // thread: the waiting op or allocation may go on
+    kRefuse,   // thread, refusal, bytes needed (in RAM at once)
+    kEvict,    // extent: its pages go to the pool; the copy below is valid
+    kFetch,    // extent, urgency: read it into pool pages
+    kInstall,  // extent, flag: guarded. The read is done; put its pages in place, wake raw access
+    kAbandon,  // extent: the read failed; its pool pages are free again
+    kWrite,    // extent, urgency: guard it, reserve a slot, write
+    kUnguard,  // extent: it is being written to
+    kForget,   // extent: its copy below is stale
+    kRelease,  // extent: dead and out of every transfer; pages, slot and id are free
+    kResume,   // extent: let the raw access try again
+    kPromote,  // extent, urgency: a queued transfer is waited for
+    kFatal,    // extent: a raw access cannot be served; the run must stop
+  };
+  Kind kind = Kind::kGrant;
+  bool flag = false;
+  Urgency urgency = Urgency::kDemand;
+  Refusal refusal = Refusal::kBudget;
+  ThreadId thread = 0;
+  ExtentId extent = kNoExtent;
+  Bytes bytes = 0;
+};
+
+using Commands = std::vector<Command>;
+
+// Whether the thread that gave the input goes on at once or waits for kGrant or kRefuse.
+enum class Outcome : std::uint8_t { kGo, kWait };
+
+const char* to_string(Input::Kind kind);
+const char* to_string(Command::Kind kind);
+
+}  // namespace outsize

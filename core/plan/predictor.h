@@ -1,0 +1,54 @@
+// What a predictor is: it watches ops, births and deaths, and says when an extent is used next and
+// what comes soon. It is never trusted for correctness, only for time (DESIGN 4.4).
+//
+// Positions count ops: position() is now; the next op of this step stands at position().
+// Called by the engine only, on one thread at a time; allocates nothing per op once warm.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "core/residency/extent.h"
+
+namespace outsize {
+
+struct OpEvent {
+  SiteId site = 0;
+  std::span<const ExtentId> extents;  // distinct, in operand order
+  bool in_backward = false;
+  Nanos now = 0;
+};
+
+struct Upcoming {
+  ExtentId extent = kNoExtent;
+  Position position = 0;  // when it is used
+  Nanos in = 0;           // how long from now, as measured in earlier steps
+};
+
+// Bytes that ops ahead will ask for before they give any back.
+struct Demand {
+  Bytes bytes = 0;
+};
+
+class Predictor {
+ public:
+  virtual ~Predictor() = default;
+  virtual const char* name() const = 0;
+
+  virtual void on_op(const OpEvent& op) = 0;
+  virtual void on_birth(ExtentId id, Bytes bytes) = 0;
+  virtual void on_death(ExtentId id) = 0;
+  virtual void on_step(Nanos now) = 0;
+
+  virtual Position position() const = 0;
+  // Absolute position of the next use as foreseen now; kNever where none is foreseen.
+  virtual Position next_use(ExtentId id) const = 0;
+  // Fills `out` with what will be used, soonest first, as far as it is foreseen; returns how many.
+  virtual std::size_t upcoming(std::span<Upcoming> out) const = 0;
+  // The largest sum of births less deaths within the next `nanos`.
+  virtual Bytes demand_within(Nanos nanos) const = 0;
+  // True once after next_use changed for many extents at once (a new step, a jump).
+  virtual bool take_rekeyed() = 0;
+};
+
+}  // namespace outsize

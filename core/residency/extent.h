@@ -1,0 +1,62 @@
+// The residency record of one extent, and the table of all of them.
+//
+// States (see docs/INVARIANTS.md; Engine names the transitions):
+//
+//      kFree --birth--> kResident <--read done-- kFetching <--fetch-- kAbsent
+//                          |  \------------------evict (valid copy)----^
+//                          +--death--> kFree (or kDying until its transfer ends)
+//
+// Beside it, the copy below: kNone, kWriting (a transfer reads the resident bytes), kValid.
+// A resident extent with a valid or growing copy is guarded: a write to it is noticed.
+#pragma once
+
+#include <vector>
+
+#include "core/base/types.h"
+
+namespace outsize {
+
+// Where an extent stands in the order of ops: absolute op positions, later is larger.
+using Position = std::uint64_t;
+inline constexpr Position kNever = ~Position{0};
+
+enum class Where : std::uint8_t { kFree, kResident, kFetching, kAbsent };
+enum class Below : std::uint8_t { kNone, kWriting, kValid };
+
+struct Extent {
+  Bytes bytes = 0;
+  std::uint64_t last_use = 0;     // op clock of the last access
+  std::uint64_t born = 0;         // op clock of birth
+  std::uint32_t pins = 0;         // innermost frames and user pins that hold it
+  std::uint32_t write_pins = 0;   // of these, how many may write
+  std::uint32_t soft = 0;         // suspended frames that hold it
+  std::uint64_t frame = 0;        // serial of the last frame that listed it (duplicates)
+  Where where = Where::kFree;
+  Below below = Below::kNone;
+  bool torn = false;         // changed while being written: the copy will be stale
+  bool guarded = false;      // writes are noticed
+  bool exposed = false;      // raw pointers are about: installed as changed
+  bool dying = false;        // dead, waits for its transfer
+  bool prefetched = false;   // brought up by a plan and not yet used
+  bool wanted = false;       // an op or a raw access waits for it
+  bool fault_waiting = false;
+  bool fault_write = false;
+  bool hot = false;          // a raw access just waited for it: last-choice victim until ops go on
+  std::uint8_t read_failures = 0;
+};
+
+class ExtentTable {
+ public:
+  // Grows the table so that `id` can be used.
+  void ensure(ExtentId id) {
+    if (id >= extents_.size()) extents_.resize(id + 1 + id / 2);
+  }
+  Extent& operator[](ExtentId id) { return extents_[id]; }
+  const Extent& operator[](ExtentId id) const { return extents_[id]; }
+  ExtentId size() const { return static_cast<ExtentId>(extents_.size()); }
+
+ private:
+  std::vector<Extent> extents_;
+};
+
+}  // namespace outsize

@@ -1,0 +1,103 @@
+#include "core/trace/decision_log.h"
+
+#include <charconv>
+
+namespace outsize {
+namespace {
+
+constexpr const char* kInputNames[] = {"op",    "end",    "alloc", "touch", "adopt",
+                                       "death", "read",   "wrote", "fault", "expose",
+                                       "pin",   "unpin",  "step",  "plan",  "budget"};
+constexpr const char* kCommandNames[] = {"grant",   "refuse", "evict",   "fetch",  "install",
+                                         "abandon", "write",  "unguard", "forget", "release",
+                                         "resume",  "promote", "fatal"};
+constexpr std::size_t kInputKinds = std::size(kInputNames);
+
+void append(std::string& line, std::uint64_t value) {
+  char digits[24];
+  const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
+  line.append(digits, end);
+}
+
+bool number(std::string_view& rest, std::uint64_t& value) {
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
+  if (error != std::errc{}) return false;
+  rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+  return true;
+}
+
+}  // namespace
+
+const char* to_string(Input::Kind kind) { return kInputNames[static_cast<std::size_t>(kind)]; }
+const char* to_string(Command::Kind kind) { return kCommandNames[static_cast<std::size_t>(kind)]; }
+
+void DecisionLog::field(const char* name, std::uint64_t value) {
+  if (value == 0) return;
+  line_ += name;
+  append(line_, value);
+}
+
+void DecisionLog::input(const Input& input) {
+  line_.assign("> ");
+  line_ += to_string(input.kind);
+  field(" t", input.thread);
+  field(" e", input.extent + 1ULL == 1ULL << 32 ? 0 : input.extent + 1ULL);
+  field(" b", static_cast<std::uint64_t>(input.bytes));
+  field(" s", input.site);
+  field(" n", static_cast<std::uint64_t>(input.now));
+  field(" f", (input.flag ? 1U : 0U) | (input.in_backward ? 2U : 0U));
+  for (const OperandRef& operand : input.operands) {
+    line_ += operand.access == Access::kWrite ? " w" : " r";
+    append(line_, operand.extent);
+  }
+  line_ += '\n';
+  sink_(line_);
+}
+
+void DecisionLog::command(const Command& command) {
+  line_.assign("< ");
+  line_ += to_string(command.kind);
+  field(" t", command.thread);
+  field(" e", command.extent + 1ULL == 1ULL << 32 ? 0 : command.extent + 1ULL);
+  field(" b", static_cast<std::uint64_t>(command.bytes));
+  field(" u", static_cast<std::uint64_t>(command.urgency));
+  field(" r", static_cast<std::uint64_t>(command.refusal));
+  field(" f", command.flag ? 1U : 0U);
+  line_ += '\n';
+  sink_(line_);
+}
+
+bool parse_input(std::string_view line, Input& input, std::vector<OperandRef>& operands) {
+  if (!line.starts_with("> ")) return false;
+  line.remove_prefix(2);
+  const std::size_t end = line.find_first_of(" \n");
+  const std::string_view name = line.substr(0, end);
+  input = Input{};
+  std::size_t kind = 0;
+  while (kind < kInputKinds && name != kInputNames[kind]) ++kind;
+  if (kind == kInputKinds) return false;
+  input.kind = static_cast<Input::Kind>(kind);
+  operands.clear();
+  line.remove_prefix(name.size());
+  while (line.size() > 2 && line[0] == ' ') {
+    const char tag = line[1];
+    line.remove_prefix(2);
+    std::uint64_t value = 0;
+    if (!number(line, value)) return false;
+    switch (tag) {
+      case 't': input.thread = static_cast<ThreadId>(value); break;
+      case 'e': input.extent = static_cast<ExtentId>(value - 1); break;
+      case 'b': input.bytes = static_cast<Bytes>(value); break;
+      case 's': input.site = value; break;
+      case 'n': input.now = static_cast<Nanos>(value); break;
+      case 'f': input.flag = value & 1; input.in_backward = (value & 2) != 0; break;
+      case 'r': operands.push_back({static_cast<ExtentId>(value), Access::kRead}); break;
+      case 'w': operands.push_back({static_cast<ExtentId>(value), Access::kWrite}); break;
+      default: return false;
+    }
+  }
+  input.operands = operands;
+  return true;
+}
+
+}  // namespace outsize

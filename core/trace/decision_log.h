@@ -1,0 +1,32 @@
+// The decision log: every input and every command, one short line each, in order. Two runs that
+// got the same inputs have the same log, byte for byte; replaying the inputs through another driver
+// must reproduce it. The driver decides where the bytes go.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "core/engine/input.h"
+
+namespace outsize {
+
+class DecisionLog {
+ public:
+  using Sink = std::function<void(std::string_view)>;
+  explicit DecisionLog(Sink sink) : sink_(std::move(sink)) { line_.reserve(256); }
+
+  void input(const Input& input);
+  void command(const Command& command);
+
+ private:
+  void field(const char* name, std::uint64_t value);
+  Sink sink_;
+  std::string line_;
+};
+
+// Reads one input line back; false where the line is not an input. `operands` keeps what
+// `input.operands` points to.
+bool parse_input(std::string_view line, Input& input, std::vector<OperandRef>& operands);
+
+}  // namespace outsize

@@ -1,0 +1,44 @@
+// `lookahead`: Belady over what the predictor foresees. The extent whose next use is farthest
+// leaves first; what is used soon comes ahead of need, as long as the victim's use is farther than
+// its own; what will leave is written ahead, so that leaving is free.
+#pragma once
+
+#include <array>
+
+#include "core/plan/planner.h"
+#include "core/residency/victim_heap.h"
+
+namespace outsize::lookahead {
+
+class LookaheadPlanner final : public Planner {
+ public:
+  LookaheadPlanner(const ExtentTable& table, const Predictor& predictor)
+      : table_(table), predictor_(predictor) {}
+  const char* name() const override { return "lookahead"; }
+  void on_resident(ExtentId id) override { heap_.put(id, predictor_.next_use(id)); }
+  void on_gone(ExtentId id) override { heap_.remove(id); }
+  void on_rekey() override;
+  void victims(bool last_choice, std::size_t limit, std::vector<ExtentId>& out) override;
+  bool needed_soon(ExtentId id) const override;
+  void plan(const PlanState& state, std::vector<Decision>& out) override;
+
+ private:
+  struct Draft;  // what this plan has taken so far
+  void prefetch(Draft& draft);
+  void make_headroom(Draft& draft);
+  void write_ahead(Draft& draft);
+  bool free_up(Draft& draft, Bytes need, Position beyond);
+  void gather(Draft& draft);
+
+  static constexpr Position kSoonOps = 12;
+  static constexpr Nanos kHeadroom = 60'000'000;     // births of this time ahead find room
+  static constexpr Nanos kWriteAhead = 1'500'000'000; // births of this time ahead are written for
+
+  const ExtentTable& table_;
+  const Predictor& predictor_;
+  VictimHeap heap_;
+  std::vector<ExtentId> order_;  // scratch: victims of one plan, best first
+  std::array<Upcoming, 192> upcoming_{};
+};
+
+}  // namespace outsize::lookahead

@@ -1,0 +1,42 @@
+#include "planners/registry/policies.h"
+
+#include "planners/lookahead/lookahead.h"
+#include "planners/ondemand/ondemand.h"
+#include "predictors/repeat/repeat.h"
+
+namespace outsize {
+namespace {
+
+Policy make_lookahead(const ExtentTable& table) {
+  auto predictor = std::make_unique<repeat::RepeatPredictor>();
+  auto planner = std::make_unique<lookahead::LookaheadPlanner>(table, *predictor);
+  return {std::move(predictor), std::move(planner)};
+}
+
+Policy make_ondemand(const ExtentTable& table) {
+  return {std::make_unique<ondemand::NoPredictor>(),
+          std::make_unique<ondemand::OndemandPlanner>(table)};
+}
+
+struct Row {
+  const char* name;
+  Policy (*make)(const ExtentTable&);
+};
+constexpr Row kPolicies[] = {{"lookahead", make_lookahead}, {"ondemand", make_ondemand}};
+
+}  // namespace
+
+Policy make_policy(std::string_view name, const ExtentTable& table) {
+  for (const Row& row : kPolicies) {
+    if (name == row.name) return row.make(table);
+  }
+  return {};
+}
+
+std::vector<std::string> policy_names() {
+  std::vector<std::string> names;
+  for (const Row& row : kPolicies) names.emplace_back(row.name);
+  return names;
+}
+
+}  // namespace outsize

@@ -1,0 +1,24 @@
+// The table of policies: a preset is a predictor with a planner. A new predictor or planner is one
+// folder and one line in policies.cpp.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/plan/planner.h"
+#include "core/plan/predictor.h"
+
+namespace outsize {
+
+struct Policy {
+  std::unique_ptr<Predictor> predictor;
+  std::unique_ptr<Planner> planner;
+};
+
+// Both empty where no policy has that name.
+Policy make_policy(std::string_view name, const ExtentTable& table);
+std::vector<std::string> policy_names();
+
+}  // namespace outsize

@@ -1,0 +1,241 @@
+#include "predictors/repeat/repeat.h"
+
+#include <algorithm>
+
+namespace outsize::repeat {
+
+RepeatPredictor::Seen& RepeatPredictor::seen(ExtentId id) {
+  if (id >= seen_.size()) seen_.resize(id + 1 + id / 2);
+  return seen_[id];
+}
+
+void RepeatPredictor::on_op(const OpEvent& op) {
+  align(op.site);
+  track_backward(op);
+  births_matched_ = 0;
+  if (current_.full()) return;
+  const std::uint32_t at = current_.size();
+  current_.ops.push_back({op.site, op.now, static_cast<std::uint32_t>(current_.accesses.size()),
+                          static_cast<std::uint32_t>(current_.births.size()), 0, 0});
+  for (ExtentId id : op.extents) {
+    Seen& s = seen(id);
+    current_.accesses.push_back(object_now(id, s));
+    s.used_at = at;
+  }
+}
+
+std::uint32_t RepeatPredictor::object_now(ExtentId, Seen& s) {
+  if (s.now == kNone) {
+    s.now = current_.add_object({0, kNone, kNone, s.last});
+    s.alive = true;
+  }
+  return s.now;
+}
+
+// Finds where in the last step the running op stands.
+void RepeatPredictor::align(SiteId site) {
+  if (!known()) {
+    matched_ = kNone;
+    ++next_;
+    return;
+  }
+  ++ops_since_rekey_;
+  if (next_ < last_.size() && last_.ops[next_].site == site) {
+    matched_ = next_++;
+    pending_ = kNone;
+    agreement_ = std::min(agreement_ + 1, kAgreementMax);
+    return;
+  }
+  matched_ = kNone;
+  agreement_ = std::max(agreement_ - 2, 0);
+  if (pending_ != kNone && pending_ + 1 < last_.size() && last_.ops[pending_ + 1].site == site) {
+    matched_ = pending_ + 1;
+    next_ = matched_ + 1;
+    pending_ = kNone;
+    if (ops_since_rekey_ >= kRekeyEvery) {
+      rekeyed_ = true;
+      ops_since_rekey_ = 0;
+    }
+    return;
+  }
+  const std::uint32_t candidate = last_.find_site(site, next_);
+  const bool near = candidate != kNone && (candidate < next_ ? next_ - candidate : candidate - next_) <= kJumpMax;
+  pending_ = near ? candidate : kNone;
+}
+
+void RepeatPredictor::track_backward(const OpEvent& op) {
+  if (op.in_backward && !in_backward_) {
+    turn_ = current_.size();
+    reverse_next_ = static_cast<std::uint32_t>(births_.size());
+  }
+  in_backward_ = op.in_backward;
+  if (!in_backward_) return;
+  for (ExtentId id : op.extents) {
+    const Seen& s = seen(id);
+    if (s.birth_order != kNone && s.birth_order < reverse_next_) reverse_next_ = s.birth_order;
+  }
+}
+
+void RepeatPredictor::on_birth(ExtentId id, Bytes bytes) {
+  Seen& s = seen(id);
+  s = Seen{};
+  s.alive = true;
+  s.birth_order = static_cast<std::uint32_t>(births_.size());
+  if (births_.size() < StepRecord::kOpsMax) births_.push_back(id);
+  if (current_.size() == 0 || current_.full()) return;
+  const std::uint32_t op = current_.size() - 1;
+  if (matched_ != kNone) {
+    const std::uint32_t at = last_.ops[matched_].first_birth + births_matched_++;
+    if (at < last_.births_end(matched_)) {
+      s.last = last_.births[at];
+      holder_[s.last] = id;
+    }
+  }
+  s.used_at = op;
+  s.now = current_.add_object({bytes, op, kNone, s.last});
+  current_.births.push_back(s.now);
+  current_.ops[op].birth_bytes += bytes;
+}
+
+void RepeatPredictor::on_death(ExtentId id) {
+  Seen& s = seen(id);
+  if (s.last != kNone && holder_[s.last] == id) holder_[s.last] = kNoExtent;
+  if (current_.size() > 0 && !current_.full()) {
+    const std::uint32_t object = object_now(id, s);
+    current_.objects[object].death_op = current_.size() - 1;
+    current_.ops.back().death_bytes += current_.objects[object].bytes;
+  }
+  s = Seen{};
+}
+
+void RepeatPredictor::on_step(Nanos now) {
+  constexpr std::uint32_t kShortest = 4;  // fewer ops are no step worth remembering
+  births_.clear();
+  base_ += std::max<std::uint32_t>(last_.size(), next_) + 1;
+  in_backward_ = false;
+  pending_ = matched_ = kNone;
+  next_ = 0;
+  if (current_.size() < kShortest || current_.full()) {
+    current_.clear(now);
+    for (Seen& s : seen_) s.now = s.birth_order = kNone;
+    return;
+  }
+  current_.finish(now);
+  // An extent left over at the end plays, in the next step, the part of its predecessor: the
+  // object that was alive when this step began and had been matched with the same birth before.
+  std::vector<std::uint32_t> heir(last_.objects.size(), kNone);
+  for (std::uint32_t object = 0; object < current_.objects.size(); ++object) {
+    const ObjectRecord& record = current_.objects[object];
+    if (record.birth_op == kNone && record.before != kNone) heir[record.before] = object;
+  }
+  holder_.assign(current_.objects.size(), kNoExtent);
+  for (ExtentId id = 0; id < seen_.size(); ++id) {
+    Seen& s = seen_[id];
+    if (s.alive && s.now != kNone) {
+      const ObjectRecord& record = current_.objects[s.now];
+      const bool inherits = record.birth_op != kNone && record.before != kNone;
+      s.last = inherits && heir[record.before] != kNone ? heir[record.before] : s.now;
+      holder_[s.last] = id;
+    } else {
+      s.last = kNone;
+    }
+    s.now = s.birth_order = kNone;
+    s.used_at = 0;
+  }
+  std::swap(last_, current_);
+  current_.clear(now);
+  agreement_ = kAgreementMax / 2;
+  rekeyed_ = true;
+}
+
+Position RepeatPredictor::next_use(ExtentId id) const {
+  if (id >= seen_.size()) return kNever;
+  const Seen& s = seen_[id];
+  if (s.last == kNone || !known()) return without_history(s);
+  const ObjectRecord& object = last_.objects[s.last];
+  const std::uint32_t use = last_.use_from(s.last, next_);
+  if (use != kNone) return base_ + use;
+  // No use is left before its death: it will go by itself then, at no cost.
+  if (object.death_op != kNone && object.death_op >= next_) return base_ + object.death_op;
+  const bool from_before = s.now == kNone || current_.objects[s.now].birth_op == kNone;
+  const std::uint32_t first = last_.first_use(s.last);
+  if (from_before && object.birth_op == kNone && first != kNone) {
+    return base_ + last_.size() + first;
+  }
+  return base_ + 2ULL * last_.size();
+}
+
+// No earlier step tells: what this forward pass bore comes back in reverse; the rest is taken to
+// be needed the later, the longer ago it was used.
+Position RepeatPredictor::without_history(const Seen& s) const {
+  const Position now = position();
+  const std::uint32_t ops = current_.size();
+  const Position age = ops - std::min(ops, s.used_at);
+  if (s.birth_order != kNone && s.now != kNone && current_.objects[s.now].birth_op != kNone) {
+    const std::uint32_t birth = current_.objects[s.now].birth_op;
+    const std::uint32_t turn = in_backward_ ? turn_ : ops;
+    const Position mirrored = 2ULL * turn - std::min(turn, birth);
+    if (mirrored > ops) return now + (mirrored - ops);
+    return now + age;
+  }
+  if (known() && confident()) return now + 2ULL * last_.size() + age;
+  return now + age;
+}
+
+std::size_t RepeatPredictor::upcoming(std::span<Upcoming> out) const {
+  if (confident()) return upcoming_repeat(out);
+  return in_backward_ ? upcoming_reverse(out) : 0;
+}
+
+std::size_t RepeatPredictor::upcoming_repeat(std::span<Upcoming> out) const {
+  constexpr std::uint32_t kAccessesMax = 16384;  // looked at in one go
+  std::size_t count = 0;
+  std::uint32_t looked = 0;
+  const std::uint32_t size = last_.size();
+  const Nanos here = next_ < size ? last_.ops[next_].at : last_.end;
+  for (std::uint32_t ahead = 0; ahead < size && count < out.size() && looked < kAccessesMax; ++ahead) {
+    const bool wrapped = next_ + ahead >= size;
+    const std::uint32_t op = wrapped ? next_ + ahead - size : next_ + ahead;
+    const std::uint32_t from = wrapped ? 0 : next_;
+    for (std::uint32_t i = last_.ops[op].first_access; i < last_.accesses_end(op); ++i, ++looked) {
+      const std::uint32_t object = last_.accesses[i];
+      const ExtentId id = holder_[object];
+      if (id == kNoExtent || last_.use_from(object, from) != op) continue;
+      if (wrapped && (last_.objects[object].birth_op != kNone || last_.use_from(object, next_) != kNone)) continue;
+      if (count == out.size()) break;
+      const Nanos in = wrapped ? last_.end - here + last_.ops[op].at - last_.begin
+                               : last_.ops[op].at - here;
+      out[count++] = {id, base_ + next_ + ahead, in};
+    }
+  }
+  return count;
+}
+
+std::size_t RepeatPredictor::upcoming_reverse(std::span<Upcoming> out) const {
+  constexpr Nanos kOpNanos = 100'000;  // nothing measured yet: a guess that keeps the order
+  std::size_t count = 0;
+  for (std::uint32_t i = reverse_next_; i-- > 0 && count < out.size();) {
+    const ExtentId id = births_[i];
+    const Seen& s = seen_[id];
+    if (!s.alive || s.birth_order != i) continue;
+    out[count] = {id, position() + count + 1, static_cast<Nanos>(count + 1) * kOpNanos};
+    ++count;
+  }
+  return count;
+}
+
+Bytes RepeatPredictor::demand_within(Nanos nanos) const {
+  if (!confident()) return 0;
+  Bytes sum = 0, most = 0;
+  const std::uint32_t size = last_.size();
+  const Nanos here = next_ < size ? last_.ops[next_].at : last_.end;
+  for (std::uint32_t op = next_; op < size; ++op) {
+    if (last_.ops[op].at - here > nanos) break;
+    sum += last_.ops[op].birth_bytes;
+    most = std::max(most, sum);
+    sum -= last_.ops[op].death_bytes;
+  }
+  return most;
+}
+
+}  // namespace outsize::repeat

@@ -1,0 +1,71 @@
+// `repeat`: the next step is like the last one (DESIGN 4.2), and what a forward pass saved comes
+// back in reverse order of birth (DESIGN 4.1) where no earlier step tells.
+//
+// The op sites of the running step are aligned with those of the last: in step while they agree;
+// after a difference a new place is taken up once two ops in a row agree with it. Next uses, the
+// list of what comes and the demand for room are read off the last step at the aligned place.
+// Costs: on_op O(operands), next_use O(log uses), a step's end O(accesses of the step).
+#pragma once
+
+#include <utility>
+
+#include "core/plan/predictor.h"
+#include "predictors/repeat/step_record.h"
+
+namespace outsize::repeat {
+
+class RepeatPredictor final : public Predictor {
+ public:
+  const char* name() const override { return "repeat"; }
+  void on_op(const OpEvent& op) override;
+  void on_birth(ExtentId id, Bytes bytes) override;
+  void on_death(ExtentId id) override;
+  void on_step(Nanos now) override;
+  Position position() const override { return base_ + next_; }
+  Position next_use(ExtentId id) const override;
+  std::size_t upcoming(std::span<Upcoming> out) const override;
+  Bytes demand_within(Nanos nanos) const override;
+  bool take_rekeyed() override { return std::exchange(rekeyed_, false); }
+
+ private:
+  struct Seen {
+    std::uint32_t now = kNone;         // object in current_
+    std::uint32_t last = kNone;        // object in last_
+    std::uint32_t birth_order = kNone; // index in births_ of this step
+    std::uint32_t used_at = 0;         // op of the running step that used it last
+    bool alive = false;
+  };
+
+  Seen& seen(ExtentId id);
+  void align(SiteId site);
+  void track_backward(const OpEvent& op);
+  std::uint32_t object_now(ExtentId id, Seen& s);
+  bool known() const { return last_.size() > 0; }
+  bool confident() const { return known() && agreement_ > kAgreementEnough; }
+  Position without_history(const Seen& s) const;
+  std::size_t upcoming_repeat(std::span<Upcoming> out) const;
+  std::size_t upcoming_reverse(std::span<Upcoming> out) const;
+
+  static constexpr int kAgreementMax = 32;
+  static constexpr int kAgreementEnough = 8;
+  static constexpr std::uint32_t kJumpMax = 1024;
+  static constexpr std::uint32_t kRekeyEvery = 64;
+
+  StepRecord last_, current_;
+  std::vector<Seen> seen_;              // by extent
+  std::vector<ExtentId> holder_;        // by object of last_: the extent that plays it now
+  std::vector<ExtentId> births_;        // of this step, in order
+  Position base_ = 0;                   // absolute position of this step's first op
+  std::uint32_t next_ = 0;              // place in last_ of the next op (ops so far, without last_)
+  std::uint32_t matched_ = kNone;       // place in last_ of the running op
+  std::uint32_t births_matched_ = 0;    // births of the running op so far
+  std::uint32_t pending_ = kNone;       // where a jump would lead
+  std::uint32_t ops_since_rekey_ = 0;
+  int agreement_ = 0;
+  bool in_backward_ = false;
+  std::uint32_t turn_ = 0;              // op at which backward began
+  std::uint32_t reverse_next_ = 0;      // births_ index below which saved activations are still due
+  bool rekeyed_ = false;
+};
+
+}  // namespace outsize::repeat

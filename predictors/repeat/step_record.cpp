@@ -1,0 +1,54 @@
+#include "predictors/repeat/step_record.h"
+
+#include <algorithm>
+
+namespace outsize::repeat {
+
+void StepRecord::clear(Nanos now) {
+  ops.clear();
+  accesses.clear();
+  births.clear();
+  objects.clear();
+  use_first_.clear();
+  uses_.clear();
+  sites_.clear();
+  begin = end = now;
+}
+
+std::uint32_t StepRecord::add_object(const ObjectRecord& object) {
+  objects.push_back(object);
+  return static_cast<std::uint32_t>(objects.size() - 1);
+}
+
+void StepRecord::finish(Nanos now) {
+  end = now;
+  use_first_.assign(objects.size() + 1, 0);
+  for (std::uint32_t object : accesses) ++use_first_[object + 1];
+  for (std::size_t i = 1; i < use_first_.size(); ++i) use_first_[i] += use_first_[i - 1];
+  uses_.resize(accesses.size());
+  std::vector<std::uint32_t> at(use_first_.begin(), use_first_.end());
+  for (std::uint32_t op = 0; op < size(); ++op) {
+    for (std::uint32_t i = ops[op].first_access; i < accesses_end(op); ++i) {
+      uses_[at[accesses[i]]++] = op;
+    }
+  }
+  sites_.resize(ops.size());
+  for (std::uint32_t op = 0; op < size(); ++op) sites_[op] = {ops[op].site, op};
+  std::sort(sites_.begin(), sites_.end());
+}
+
+std::uint32_t StepRecord::use_from(std::uint32_t object, std::uint32_t from) const {
+  const auto first = uses_.begin() + use_first_[object];
+  const auto last = uses_.begin() + use_first_[object + 1];
+  const auto at = std::lower_bound(first, last, from);
+  return at == last ? kNone : *at;
+}
+
+std::uint32_t StepRecord::find_site(SiteId site, std::uint32_t after) const {
+  const auto at = std::upper_bound(sites_.begin(), sites_.end(), std::pair{site, after});
+  if (at != sites_.end() && at->first == site) return at->second;
+  if (at != sites_.begin() && std::prev(at)->first == site) return std::prev(at)->second;
+  return kNone;
+}
+
+}  // namespace outsize::repeat

@@ -1,0 +1,66 @@
+// One step as it happened: ops in order, what each touched, bore and saw die. Extents appear as
+// *objects*, because an extent id means nothing in the next step: an object is either "alive when
+// the step began" or "the k-th birth of the op at position b".
+#pragma once
+
+#include <vector>
+
+#include "core/residency/extent.h"
+
+namespace outsize::repeat {
+
+inline constexpr std::uint32_t kNone = 0xffffffffU;
+
+struct OpRecord {
+  SiteId site = 0;
+  Nanos at = 0;
+  std::uint32_t first_access = 0;
+  std::uint32_t first_birth = 0;
+  Bytes birth_bytes = 0;  // born in it
+  Bytes death_bytes = 0;  // died in it or after it, before the next op
+};
+
+struct ObjectRecord {
+  Bytes bytes = 0;
+  std::uint32_t birth_op = kNone;  // kNone: alive when the step began
+  std::uint32_t death_op = kNone;  // kNone: still alive when it ended
+  std::uint32_t before = kNone;    // the object of the previous step it was matched with
+};
+
+// Bounded: past kOpsMax ops (a step that never ends) recording stops.
+class StepRecord {
+ public:
+  static constexpr std::size_t kOpsMax = 1U << 20;
+
+  void clear(Nanos now);
+  bool full() const { return ops.size() >= kOpsMax; }
+  std::uint32_t add_object(const ObjectRecord& object);
+  // Builds the indexes that the questions below need; O(accesses).
+  void finish(Nanos now);
+
+  std::uint32_t size() const { return static_cast<std::uint32_t>(ops.size()); }
+  // First use of `object` at or after op `from`; kNone if there is none.
+  std::uint32_t use_from(std::uint32_t object, std::uint32_t from) const;
+  std::uint32_t first_use(std::uint32_t object) const { return use_from(object, 0); }
+  // Position of `site` nearest after `after` (exclusive), else nearest before; kNone if nowhere.
+  std::uint32_t find_site(SiteId site, std::uint32_t after) const;
+  std::uint32_t accesses_end(std::uint32_t op) const {
+    return op + 1 < size() ? ops[op + 1].first_access : static_cast<std::uint32_t>(accesses.size());
+  }
+  std::uint32_t births_end(std::uint32_t op) const {
+    return op + 1 < size() ? ops[op + 1].first_birth : static_cast<std::uint32_t>(births.size());
+  }
+
+  std::vector<OpRecord> ops;
+  std::vector<std::uint32_t> accesses;  // objects, by op
+  std::vector<std::uint32_t> births;    // objects, by op
+  std::vector<ObjectRecord> objects;
+  Nanos begin = 0, end = 0;
+
+ private:
+  std::vector<std::uint32_t> use_first_;  // by object, one more at the end
+  std::vector<std::uint32_t> uses_;       // op positions, ascending within an object
+  std::vector<std::pair<SiteId, std::uint32_t>> sites_;  // sorted
+};
+
+}  // namespace outsize::repeat
