@@ -51,8 +51,7 @@ TORCH = ("ATen/", "c10/", "torch/", "caffe2/", "pybind11/")
 TESTING = ("gtest/", "gmock/")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.M)
 
-# Which of our own folders a folder may include, besides itself. A table that lists the predictors
-# or planners lies directly in predictors/ or planners/.
+# Which of our own folders a folder may include, besides itself.
 ARROWS: dict[str, tuple[str, ...]] = {
     "core": ("core/",),
     "predictors": ("core/",),
@@ -76,12 +75,13 @@ CHECK_MAY_INCLUDE = ("core/base/", "core/check/", *CORE_VALUES)
 
 
 def _own_folders(path: Path) -> tuple[str, ...]:
-    """What a file may include because of where it lies: its own plug-in's folder, or for a table
-    directly in predictors/ or planners/ all of them."""
-    top = path.parts[0]
-    if top in ("predictors", "planners"):
-        return (f"{top}/{path.parts[1]}/",) if len(path.parts) > 2 else ("predictors/", "planners/")
-    return ()
+    """What a file may include because of where it lies: a plug-in its own folder, and the table
+    that lists the plug-ins all of them."""
+    if path.parts[0] not in ("predictors", "planners"):
+        return ()
+    if path.parts[1] == "registry":
+        return ("predictors/", "planners/")
+    return (f"{path.parts[0]}/{path.parts[1]}/",)
 
 
 def _core_order_broken(path: Path, name: str) -> bool:

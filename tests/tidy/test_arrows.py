@@ -47,7 +47,7 @@ def test_a_wrong_include_is_found(path: str, include: str):
     ("core/engine/engine.cpp", "<vector>"),
     ("core/engine/engine.cpp", '"core/residency/extent.h"'),
     ("core/engine/engine_test.cpp", "<gtest/gtest.h>"),
-    ("planners/planners.cpp", '"planners/lookahead/lookahead.h"'),
+    ("planners/registry/policies.cpp", '"planners/lookahead/lookahead.h"'),
     ("platforms/host/arena.cpp", "<sys/mman.h>"),
     ("adapter/hooks.cpp", "<ATen/ATen.h>"),
     ("examples/cpp/train.cpp", "<torch/torch.h>"),

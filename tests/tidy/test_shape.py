@@ -42,7 +42,7 @@ def test_a_long_function_is_found():
 
 
 @pytest.mark.parametrize("text", [
-    "// TO" "DO: later", "see /ro" "ot/x", 'open("/ho' 'me/ann/a")', "https://files.example.org/simple",
+    "// TO" "DO: later", "see /ro" "ot/x", 'open("/ho' 'me/ann/a")', "https:" "//files.example.org/simple",
     "cd /wo" "rk/main",
 ])
 def test_a_bad_word_is_found(text: str):
