@@ -1,0 +1,5 @@
+"""`python -m outsize ...` is `outsize ...`."""
+
+from outsize.cli import main
+
+main()

@@ -1,0 +1,168 @@
+"""The Python front door: `enable`, `disable`, `budget`, `step`, `stats`, `doctor`.
+
+One budget is in force at a time, for the whole process. All functions may be called from any
+thread; the thread that enables, and every thread started afterwards, is managed.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from outsize.session import Session
+    from outsize.stats import Stats
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_lock = threading.RLock()
+_session: Session | None = None
+_last: Stats | None = None
+
+
+def turned_off() -> bool:
+    """`OUTSIZE=0` turns everything off: scripts run as if outsize were not there."""
+    return os.environ.get("OUTSIZE", "1").strip().lower() in ("0", "off", "false", "no")
+
+
+def enable(
+    budget: str | int = "auto",
+    policy: str = "lookahead",
+    *,
+    device: str = "cpu",
+    spill_dir: str | os.PathLike[str] = "",
+    spill_limit: str | int = 0,
+    faults: str = "auto",
+    io_threads: int = 4,
+    verify: bool = False,
+    decision_log: str | os.PathLike[str] = "",
+) -> None:
+    """Keeps the bytes of tensors in RAM within `budget` from here on.
+
+    budget: "2GiB", "60%" of the memory limit, "auto" (a share of what is free), or bytes.
+    policy: "lookahead" (repeats what earlier steps did) or "ondemand" (least recently used).
+    spill_dir: where bytes go that do not fit; default $TMPDIR, else /var/tmp. Not a tmpfs.
+    faults: "auto", "userfaultfd" or "signal".
+    verify: checksum every byte that leaves and check it when it returns.
+    """
+    global _session
+    if turned_off():
+        return
+    if device != "cpu":
+        raise ValueError(f"device={device!r} is not supported: this outsize manages 'cpu' only.")
+    from outsize import compiled
+    from outsize.session import Options, Session
+
+    core = compiled.load()
+    with _lock:
+        if _session is not None:
+            raise core.OutsizeError(
+                f"A budget is in force already ({_session.options.budget}): leave its `with` block"
+                " or call outsize.disable() first. Budgets do not nest."
+            )
+        _session = Session(
+            core,
+            Options(
+                budget=budget,
+                policy=policy,
+                spill_dir=os.fspath(spill_dir),
+                spill_limit=spill_limit,
+                faults=faults,
+                io_threads=io_threads,
+                verify=verify,
+                decision_log=os.fspath(decision_log),
+            ),
+        )
+
+
+def disable() -> None:
+    """Brings every byte back and stops managing; without a budget in force it does nothing.
+
+    Raises OutsizeError, and changes nothing, if RAM cannot hold what has been spilled.
+    """
+    global _session, _last
+    with _lock:
+        if _session is not None:
+            _last = _session.close()
+            _session = None
+
+
+def enabled() -> bool:
+    """Whether a budget is in force."""
+    return _session is not None
+
+
+def step() -> None:
+    """Says that a training step ends here. From the first call on, optimizers no longer count."""
+    session = _session
+    if session is not None:
+        session.steps.user_step()
+
+
+def stats() -> Stats:
+    """What outsize has done: so far, or until the last budget ended."""
+    from outsize.stats import Stats
+
+    session = _session
+    if session is not None:
+        return session.stats()
+    return _last if _last is not None else Stats()
+
+
+def doctor(spill_dir: str | os.PathLike[str] = "", sample: str | int = "1GiB") -> dict[str, Any]:
+    """What this machine offers: memory, disk bandwidth, fault mechanism, torch. Takes seconds."""
+    from outsize.doctor import examine
+
+    return examine(os.fspath(spill_dir), sample)
+
+
+def session() -> Session | None:
+    """The budget in force, for the launcher."""
+    return _session
+
+
+class budget:
+    """A budget for a block or a function.
+
+    with outsize.budget("2GiB"):
+        train()
+
+    @outsize.budget("60%", policy="ondemand")
+    def main(): ...
+    """
+
+    def __init__(self, budget: str | int = "auto", policy: str = "lookahead", **options: Any) -> None:
+        self._enable = functools.partial(enable, budget, policy, **options)
+
+    def __enter__(self) -> budget:
+        self._enable()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            disable()
+        except RuntimeError as trouble:
+            if error is None:
+                raise
+            error.add_note(f"outsize could not end the budget: {trouble}")  # keep the first cause
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def run(*args: P.args, **kwargs: P.kwargs) -> R:
+            with self:
+                return function(*args, **kwargs)
+
+        return run
+
+    def stats(self) -> Stats:
+        return stats()

@@ -1,0 +1,212 @@
+"""`outsize`: the command line. argparse, because `outsize --help` should be there at once."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from outsize.units import SizeError, parse_budget, parse_size
+
+COMMANDS = {
+    "run": "run a training script under a memory budget",
+    "demo": "train GPT-2 small plainly and in two fifths and one fifth of its memory, and compare",
+    "bench": "time a script plainly, under several budgets, and under the kernel's swap",
+    "doctor": "show what this machine offers: memory, disk, page faults, torch",
+}
+
+_OVERVIEW = """\
+usage: outsize COMMAND ...
+
+Train networks that are larger than memory.
+
+{commands}
+
+  outsize run --budget 2GiB train.py --epochs 3
+  outsize run --budget 60% -m my.module
+
+OUTSIZE=0 in the environment makes `outsize run` run the script plainly.
+`outsize COMMAND --help` says more.
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """One line for a mistake, not a screen of usage."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_abbrev=False, **options)
+
+    def error(self, message: str) -> NoReturn:
+        fail(f"{message} (`{self.prog} --help` shows the options)")
+
+
+def fail(message: str) -> NoReturn:
+    print(f"outsize: {message}", file=sys.stderr)
+    raise SystemExit(2)
+
+
+def budget(text: str) -> str:
+    try:
+        parse_budget(text)
+    except SizeError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
+def size(text: str) -> str:
+    try:
+        parse_size(text)
+    except SizeError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
+def positive(text: str) -> int:
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number above zero.")
+    return int(text)
+
+
+def add_engine_options(parser: argparse.ArgumentParser) -> None:
+    """The options that `run`, `bench` and `demo` pass to the engine."""
+    parser.add_argument(
+        "--spill-dir", default="", metavar="DIR", help="where to spill (default: $TMPDIR or /var/tmp)"
+    )
+    parser.add_argument(
+        "--spill-limit", default="0", type=size, metavar="SIZE", help="largest spill file"
+    )
+    parser.add_argument(
+        "--faults",
+        default="auto",
+        choices=["auto", "userfaultfd", "signal"],
+        help="how touches of absent pages are caught (default: auto)",
+    )
+    parser.add_argument(
+        "--io-threads", default=4, type=positive, metavar="N", help="default: %(default)s"
+    )
+
+
+def run_parser() -> Parser:
+    parser = Parser(
+        prog="outsize run",
+        usage="outsize run [options] SCRIPT [args...]\n       outsize run [options] -m MODULE [args...]",
+        description="Runs a script as python would, with the bytes of its tensors within a budget.",
+    )
+    parser.add_argument(
+        "--budget",
+        default="auto",
+        type=budget,
+        metavar="SIZE",
+        help="512MiB, 2GiB, 60%% (of the memory limit) or auto (three quarters of what is free)",
+    )
+    parser.add_argument(
+        "--policy",
+        default="lookahead",
+        metavar="NAME",
+        help="lookahead (default) or ondemand",
+    )
+    add_engine_options(parser)
+    parser.add_argument("--json", metavar="FILE", help="write the end report there (- for stdout)")
+    parser.add_argument("--decision-log", default="", metavar="FILE", help="log every decision")
+    parser.add_argument(
+        "--verify", action="store_true", help="checksum what leaves, check it when it returns"
+    )
+    parser.add_argument("--quiet", action="store_true", help="no live line, no table")
+    return parser
+
+
+def split_target(
+    parser: argparse.ArgumentParser, argv: Sequence[str]
+) -> tuple[list[str], list[str], bool]:
+    """Our options, the target with its arguments (which may look like ours), and whether -m."""
+    takes_value = {
+        name
+        for action in parser._actions
+        for name in action.option_strings
+        if action.nargs is None
+    }
+    index = 0
+    while index < len(argv):
+        word = argv[index]
+        if word == "--":
+            return list(argv[:index]), list(argv[index + 1 :]), False
+        if word == "-m":
+            return list(argv[:index]), list(argv[index + 1 :]), True
+        if word.startswith("-m") and not word.startswith("--"):
+            return list(argv[:index]), [word[2:], *argv[index + 1 :]], True
+        if not word.startswith("-"):
+            return list(argv[:index]), list(argv[index:]), False
+        index += 2 if word in takes_value else 1
+    return list(argv), [], False
+
+
+def command_run(argv: Sequence[str]) -> int:
+    parser = run_parser()
+    ours, target, is_module = split_target(parser, argv)
+    args = parser.parse_args(ours)
+    if not target:
+        fail("what should run? Write `outsize run [options] script.py` or `... -m module`.")
+    from outsize.run import run
+
+    run(args, target, is_module)
+    return 0
+
+
+def command_doctor(argv: Sequence[str]) -> int:
+    parser = Parser(prog="outsize doctor", description=COMMANDS["doctor"])
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--spill-dir", default="", metavar="DIR", help="measure the disk there")
+    parser.add_argument(
+        "--sample", default="1GiB", type=size, metavar="SIZE", help="bytes to move each way (%(default)s)"
+    )
+    args = parser.parse_args(argv)
+    from outsize import doctor
+
+    return doctor.main(args.spill_dir, args.sample, args.json)
+
+
+def command_bench(argv: Sequence[str]) -> int:
+    from outsize.bench.command import main as bench
+
+    return bench(argv)
+
+
+def command_demo(argv: Sequence[str]) -> int:
+    from outsize.demo import main as demo
+
+    return demo(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words or words[0] in ("-h", "--help", "help"):
+        width = max(map(len, COMMANDS))
+        listed = "\n".join(f"  {name:<{width}}  {text}" for name, text in COMMANDS.items())
+        print(_OVERVIEW.format(commands=listed), end="")
+        raise SystemExit(0 if words else 2)
+    if words[0] in ("-V", "--version"):
+        import outsize
+
+        print(f"outsize {outsize.__version__}")
+        raise SystemExit(0)
+    if words[0] not in COMMANDS:
+        fail(f"there is no command '{words[0]}'{_suggest(words[0])}; `outsize --help` lists them.")
+    handler = {
+        "run": command_run,
+        "doctor": command_doctor,
+        "bench": command_bench,
+        "demo": command_demo,
+    }[words[0]]
+    code = handler(words[1:])
+    if code:  # a script that ran to its end leaves the exit to the interpreter
+        raise SystemExit(code)
+
+
+def _suggest(word: str) -> str:
+    import difflib
+
+    if word.endswith(".py"):
+        return f" (did you mean `outsize run {word}`?)"
+    close = difflib.get_close_matches(word, COMMANDS, n=1)
+    return f" (did you mean '{close[0]}'?)" if close else ""

@@ -1,0 +1,89 @@
+"""The way to the compiled part, `outsize._core`, and the list of what it offers.
+
+Everything in the package that needs the engine asks `load()`; nothing else imports `_core`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Protocol, cast
+
+from outsize.errors import Unavailable
+
+
+class Core(Protocol):
+    """`outsize._core` as Python sees it (adapter/python_module.cpp)."""
+
+    OutsizeError: type[RuntimeError]
+    BudgetError: type[RuntimeError]
+    SpillError: type[RuntimeError]
+
+    def create(
+        self,
+        budget: int,
+        policy: str,
+        spill_dir: str,
+        spill_limit: int,
+        faults: str,
+        io_threads: int,
+        verify: bool,
+        decision_log: str,
+    ) -> None: ...
+    def shutdown(self) -> None: ...
+    def running(self) -> bool: ...
+    def include_thread(self, on: bool) -> bool: ...
+    def step(self) -> None: ...
+    def stats(self) -> dict[str, Any]: ...
+    def expose(self, tensor: Any) -> None: ...
+    def pin(self, tensor: Any) -> None: ...
+    def unpin(self, tensor: Any) -> None: ...
+    def adopt(self, tensor: Any) -> bool: ...
+    def memory_limits(self) -> dict[str, int]: ...
+    def measure_disk(self, directory: str, sample: int) -> dict[str, float]: ...
+    def fault_support(self) -> dict[str, Any]: ...
+    def reinstall_fault_handler(self) -> None: ...
+    def built_for_torch(self) -> str: ...
+
+
+_loaded: Core | None = None
+
+
+def release(version: str) -> str:
+    """`2.13.0+cpu` -> `2.13.0`: builds of one release share their C++ interface."""
+    return version.split("+")[0]
+
+
+def load() -> Core:
+    """The compiled part, with torch loaded before it; raises Unavailable where they do not fit."""
+    global _loaded
+    if _loaded is None:
+        _loaded = _load()
+    return _loaded
+
+
+def loaded() -> Core | None:
+    """The compiled part if something has loaded it already."""
+    return _loaded
+
+
+def _load() -> Core:
+    try:
+        torch = importlib.import_module("torch")
+    except ImportError as error:
+        raise Unavailable(
+            f"outsize needs PyTorch, which does not import in this environment: {error}"
+        ) from error
+    try:
+        core = cast(Core, importlib.import_module("outsize._core"))
+    except ImportError as error:
+        raise Unavailable(
+            f"outsize's compiled part does not load with torch {torch.__version__} ({error}); it is"
+            " built for exactly one torch release: install that one, or build outsize again here."
+        ) from error
+    built = core.built_for_torch()
+    if release(built) != release(torch.__version__):
+        raise Unavailable(
+            f"This outsize was built for torch {built}, but torch {torch.__version__} is installed:"
+            f" install torch=={release(built)}, or build outsize again in this environment."
+        )
+    return core

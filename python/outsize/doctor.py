@@ -1,0 +1,151 @@
+"""`outsize doctor`: what this machine offers, measured, and what that means for outsize."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from outsize import compiled, machine
+from outsize.errors import Unavailable
+from outsize.units import MemoryLimits, format_bytes, parse_budget, parse_size
+
+
+def default_spill_dir() -> str:
+    """Where the engine spills when nobody says: $TMPDIR, else /var/tmp."""
+    return os.environ.get("TMPDIR") or "/var/tmp"
+
+
+def examine(spill_dir: str, sample: str | int) -> dict[str, Any]:
+    """Everything as plain data. Findings that failed carry an "error" instead of figures."""
+    core = compiled.load()
+    directory = spill_dir or default_spill_dir()
+    limits = core.memory_limits()
+    try:
+        disk: dict[str, Any] = dict(core.measure_disk(directory, parse_size(sample)))
+    except RuntimeError as error:
+        disk = {"error": str(error)}
+    return {
+        "machine": machine.describe(),
+        "memory": dict(limits),
+        "auto_budget": _auto_budget(limits),
+        "disk": {"directory": directory, "file_system": file_system(directory), **disk},
+        "faults": dict(core.fault_support()),
+        "torch": {"built_for": core.built_for_torch(), "supported": True},
+    }
+
+
+def _auto_budget(limits: dict[str, int]) -> int:
+    try:
+        return parse_budget("auto").resolve(MemoryLimits(**limits))
+    except ValueError:
+        return 0
+
+
+def file_system(directory: str) -> str:
+    """The type of the file system a directory lives on, from the mount table."""
+    path = os.path.realpath(directory)
+    best, kind = "", "unknown"
+    try:
+        lines = Path("/proc/self/mounts").read_text().splitlines()
+    except OSError:
+        return kind
+    for line in lines:
+        fields = line.split()
+        point = fields[1].replace("\\040", " ")
+        inside = path == point or path.startswith(point.rstrip("/") + "/")
+        if inside and len(point) >= len(best):
+            best, kind = point, fields[2]
+    return kind
+
+
+def lines(found: dict[str, Any]) -> list[tuple[str, str]]:
+    limits = MemoryLimits(**found["memory"])
+    disk, faults = found["disk"], found["faults"]
+    auto = found["auto_budget"]
+    result = [
+        ("machine", machine.one_line(found["machine"])),
+        ("memory", machine.describe_memory(limits)),
+        (
+            "--budget auto",
+            f"{format_bytes(auto)} at this moment" if auto else "too little memory is free",
+        ),
+        ("spill directory", f"{disk['directory']} ({disk['file_system']})"),
+    ]
+    if "error" in disk:
+        result.append(("disk", f"NOT USABLE: {disk['error']}"))
+    else:
+        result.append(
+            ("disk alone", f"read {_rate(disk['read'])}, write {_rate(disk['write'])}")
+        )
+        result.append(
+            (
+                "disk mixed",
+                f"read {_rate(disk['mixed_read'])} while writing {_rate(disk['mixed_write'])}"
+                f" (over {format_bytes(disk['sample'])} each)",
+            )
+        )
+    result.append(("page faults", _mechanism(faults)))
+    result.append(("torch", f"{found['machine'].get('torch', '?')}, supported"))
+    return result
+
+
+def _rate(bytes_per_second: float) -> str:
+    return f"{bytes_per_second / 1e9:.2f} GB/s"
+
+
+def _mechanism(faults: dict[str, Any]) -> str:
+    if not faults["userfaultfd"]:
+        return f"signals (userfaultfd: {faults['reason'] or 'not available'})"
+    abilities = ["move" if faults["move"] else "copy (no UFFDIO_MOVE: Linux 6.8 or later has it)"]
+    abilities.append("write-protect" if faults["write_protect"] else "no write-protect")
+    abilities.append("kernel faults" if faults["kernel_faults"] else "user-mode faults only")
+    reason = f" ({faults['reason']})" if faults["reason"] else ""
+    return "userfaultfd: " + ", ".join(abilities) + reason
+
+
+def main(spill_dir: str, sample: str, as_json: bool) -> int:
+    """Prints the findings; exit code 1 when outsize cannot work here."""
+    try:
+        with progress(f"Measuring the disk under {spill_dir or default_spill_dir()}"):
+            found = examine(spill_dir, sample)
+    except Unavailable as error:
+        print(f"outsize: {error}", file=sys.stderr)
+        return 1
+    if as_json:
+        print(json.dumps(found, indent=2))
+    else:
+        for name, value in lines(found):
+            print(f"{name:<16} {value}")
+    return 1 if "error" in found["disk"] else 0
+
+
+class progress:
+    """Says what takes so long, and how long it has taken, on a terminal."""
+
+    def __init__(self, text: str, now: Callable[[], float] = time.monotonic) -> None:
+        self._text = text
+        self._now = now
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> None:
+        if sys.stderr.isatty():
+            self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def _run(self) -> None:
+        began = self._now()
+        while not self._stop.wait(0.5):
+            seconds = self._now() - began
+            print(f"\r{self._text} … {seconds:.0f} s\x1b[K", end="", file=sys.stderr, flush=True)

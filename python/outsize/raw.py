@@ -1,0 +1,133 @@
+"""Tells the engine about pointers that leave PyTorch's sight, and keeps bytes still for the kernel.
+
+*Exposure.* `numpy()`, `data_ptr()`, DLPack hand out an address that lives on after the call. Reads
+through it always find the right bytes (a fault brings them back). Writes through it are seen by no
+dispatcher, so the engine must treat the bytes as changed whenever they are resident. Pointers that
+live only inside one call (`tolist()`, `storage[i] = x`) need nothing: the page guard notices them.
+`torch.save` asks for addresses only to compare them, so it exposes nothing.
+
+*Pinning.* A write(2) of spilled bytes makes the kernel itself fault. Where the kernel's faults
+cannot be answered (signal path, or userfaultfd for user-mode faults only) the call would fail with
+EFAULT; so the ways in which PyTorch writes tensors to files bring each storage up first and hold it
+until it is written.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from outsize.compiled import Core
+from outsize.patching import Patches
+
+_comparing = threading.local()  # .on: this thread asks for addresses only to compare them
+
+
+def cover_raw_access(core: Core, patches: Patches, kernel_faults: bool) -> None:
+    import torch
+    import torch.utils.dlpack
+
+    def exposing(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def call(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+            if isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided:
+                core.expose(tensor)
+            return function(tensor, *args, **kwargs)
+
+        return call
+
+    tensor_pointer = exposing(torch.Tensor.data_ptr)
+    storage_pointer = torch.UntypedStorage.data_ptr
+
+    @functools.wraps(storage_pointer)
+    def storage_data_ptr(storage: Any) -> int:
+        if not getattr(_comparing, "on", False) and storage.device.type == "cpu":
+            core.expose(as_tensor(storage))
+        return storage_pointer(storage)
+
+    for name in ("numpy", "__dlpack__"):
+        patches.replace(torch.Tensor, name, exposing(getattr(torch.Tensor, name)))
+    patches.replace(torch.Tensor, "data_ptr", tensor_pointer)
+    patches.replace(torch.UntypedStorage, "data_ptr", storage_data_ptr)
+    for module in (torch, torch.utils.dlpack):
+        patches.replace(module, "to_dlpack", exposing(torch.utils.dlpack.to_dlpack))
+    _cover_saving(core, patches, kernel_faults)
+
+
+def cover_faulthandler(core: Core, patches: Patches) -> None:
+    """`faulthandler.enable()` takes SIGSEGV over; ours must see it first (and hands on the rest)."""
+    enable = faulthandler.enable
+
+    @functools.wraps(enable)
+    def enable_under_ours(*args: Any, **kwargs: Any) -> None:
+        enable(*args, **kwargs)
+        core.reinstall_fault_handler()
+
+    patches.replace(faulthandler, "enable", enable_under_ours)
+
+
+def as_tensor(storage: Any) -> Any:
+    """A byte tensor over the same storage (no copy)."""
+    import torch
+
+    return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+
+
+@contextmanager
+def _only_comparing() -> Iterator[None]:
+    before = getattr(_comparing, "on", False)
+    _comparing.on = True
+    try:
+        yield
+    finally:
+        _comparing.on = before
+
+
+def _cover_saving(core: Core, patches: Patches, kernel_faults: bool) -> None:
+    import torch
+    import torch.serialization
+
+    save = torch.save
+
+    @functools.wraps(save)
+    def comparing_save(*args: Any, **kwargs: Any) -> None:
+        with _only_comparing():
+            save(*args, **kwargs)
+
+    patches.replace(torch, "save", comparing_save)
+    patches.replace(torch.serialization, "save", comparing_save)
+    if kernel_faults:
+        return
+
+    @contextmanager
+    def held(storage: Any) -> Iterator[None]:
+        if not isinstance(storage, torch.UntypedStorage) or storage.device.type != "cpu":
+            yield
+            return
+        tensor = as_tensor(storage)
+        core.pin(tensor)
+        try:
+            yield
+        finally:
+            core.unpin(tensor)
+
+    class PinningFileWriter(torch._C.PyTorchFileWriter):  # type: ignore[misc]
+        def write_record(self, name: str, data: Any, size: int) -> None:
+            with held(data):
+                super().write_record(name, data, size)
+
+    PinningFileWriter.__name__ = PinningFileWriter.__qualname__ = "PyTorchFileWriter"
+    patches.replace(torch._C, "PyTorchFileWriter", PinningFileWriter)
+
+    write_file = torch.UntypedStorage._write_file
+
+    @functools.wraps(write_file)
+    def pinned_write_file(storage: Any, *args: Any, **kwargs: Any) -> None:
+        with held(storage):
+            write_file(storage, *args, **kwargs)
+
+    patches.replace(torch.UntypedStorage, "_write_file", pinned_write_file)

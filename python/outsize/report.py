@@ -1,0 +1,132 @@
+"""The table at the end of a run, and the same facts as JSON.
+
+It is what a user pastes into a bug report: peak against budget, what moved, what it cost, and what
+to change next time.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, TextIO
+
+from outsize import machine
+from outsize.stats import Stats
+from outsize.units import format_bytes, format_seconds
+
+
+def rows(stats: Stats) -> list[tuple[str, str]]:
+    """The table's lines: name and value."""
+    peak_share = f" ({stats.resident_peak / stats.budget:.0%})" if stats.budget else ""
+    table = [
+        ("policy", f"{stats.policy}, page faults by {stats.mechanism}"),
+        (
+            "peak in RAM",
+            f"{format_bytes(stats.resident_peak)} of a budget of {format_bytes(stats.budget)}"
+            f"{peak_share}",
+        ),
+        ("peak of all tensors", format_bytes(stats.tensor_bytes_peak)),
+        ("time", f"{format_seconds(stats.seconds)}, {_count(stats.steps, 'step')}"),
+        ("stall", f"{format_seconds(stats.stall_seconds)} ({stats.stall_share:.1%} of the time)"),
+        ("moved up", _moved(stats.read_bytes, stats.steps)),
+        ("moved down", _moved(stats.write_bytes, stats.steps)),
+        ("recompute", "0 B (this policy moves bytes, it recomputes none)"),
+        ("prediction hits", _hits(stats)),
+        ("disk writes", _disk_writes(stats)),
+    ]
+    if stats.raw_faults:
+        table.append(("raw accesses", f"{stats.raw_faults:,} page faults outside any op"))
+    table.append(("smallest budget", _smallest(stats)))
+    return table
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def _moved(moved: int, steps: int) -> str:
+    if not moved:
+        return "nothing"
+    per_step = f", {format_bytes(moved / steps)} a step" if steps else ""
+    return format_bytes(moved) + per_step
+
+
+def _hits(stats: Stats) -> str:
+    share = stats.prefetch_hit_share
+    if share is None:
+        return "nothing had to come back"
+    return f"{share:.1%} of the bytes that came back were there before they were needed"
+
+
+def _disk_writes(stats: Stats) -> str:
+    if not stats.write_bytes:
+        return "none"
+    return (
+        f"{format_bytes(stats.write_bytes)}, {stats.written_bytes_per_day / 1e12:.1f} TB a day at"
+        f" this pace; spill file {format_bytes(stats.spill_file)} in {stats.spill_dir}"
+    )
+
+
+def _smallest(stats: Stats) -> str:
+    if not stats.min_budget:
+        return "not known yet (no op was seen)"
+    op = f", needed by {stats.min_budget_op}" if stats.min_budget_op else ""
+    return format_bytes(stats.min_budget) + op
+
+
+def advice(stats: Stats) -> str | None:
+    """The one thing most worth trying next, if there is one."""
+    if stats.budget and not stats.read_bytes and not stats.write_bytes:
+        return "Everything fitted: nothing had to move."
+    if stats.stall_share > 0.25:
+        return (
+            f"Ops waited {stats.stall_share:.0%} of the time for bytes to move: a larger --budget or"
+            " a faster --spill-dir would help most (`outsize doctor` measures the disk)."
+        )
+    return None
+
+
+def print_report(stats: Stats, stream: TextIO | None = None) -> None:
+    """Writes the table: framed where a person looks on, plain lines elsewhere."""
+    out = stream if stream is not None else sys.stderr
+    table = rows(stats)
+    note = advice(stats)
+    if out.isatty():
+        _print_rich(table, note, out)
+        return
+    width = max(len(name) for name, _ in table)
+    lines = ["outsize:"] + [f"  {name:<{width}}  {value}" for name, value in table]
+    if note:
+        lines.append(f"  {note}")
+    out.write("\n".join(lines) + "\n")
+    out.flush()
+
+
+def _print_rich(table: list[tuple[str, str]], note: str | None, out: TextIO) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    framed = Table(box=box.ROUNDED, show_header=False, title="outsize", caption=note)
+    framed.add_column(style="bold", no_wrap=True)
+    framed.add_column(overflow="fold")
+    for name, value in table:
+        framed.add_row(Text(name), Text(value))
+    Console(file=out).print(framed)
+
+
+def as_json(stats: Stats, options: dict[str, Any]) -> dict[str, Any]:
+    return {"outsize": options, "stats": stats.as_dict(), "machine": machine.describe()}
+
+
+def write_json(path: str, stats: Stats, options: dict[str, Any]) -> None:
+    text = json.dumps(as_json(stats, options), indent=2) + "\n"
+    if path == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        Path(path).write_text(text)
+    except OSError as error:
+        print(f"outsize: the report could not be written to {path}: {error}", file=sys.stderr)

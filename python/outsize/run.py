@@ -1,0 +1,86 @@
+"""`outsize run`: a script under a budget, with a live line, a table at the end and a JSON file."""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import logging
+import os
+import sys
+from typing import Any
+
+from outsize import api, launcher
+
+
+def run(args: argparse.Namespace, target: list[str], is_module: bool) -> None:
+    """Runs the target; its exit code, exceptions and signals are passed on untouched."""
+    if not api.turned_off():
+        Supervisor(args).install()
+    if is_module:
+        launcher.run_module(target[0], target[1:])
+    else:
+        launcher.run_script(target[0], target[1:])
+
+
+class Supervisor:
+    """Enables outsize once torch is there, and reports when the process ends."""
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        self._args = args
+        self._live: Any = None
+        self._pid = os.getpid()
+
+    def install(self) -> None:
+        _log_to_stderr_unless_configured()
+        atexit.register(self._finish)  # before anything the script registers: so it runs last
+        launcher.AfterTorch(self._start).install()
+
+    def options(self) -> dict[str, Any]:
+        names = ("budget", "policy", "spill_dir", "spill_limit", "faults", "io_threads", "verify")
+        chosen = {name: getattr(self._args, name) for name in names}
+        return chosen | {"decision_log": self._args.decision_log}
+
+    def _start(self) -> None:
+        try:
+            api.enable(**self.options())
+        except (RuntimeError, ImportError, ValueError) as error:
+            print(f"outsize: {error}", file=sys.stderr)
+            raise SystemExit(2) from None
+        if not self._args.quiet:
+            from outsize.live import LiveLine
+
+            self._live = LiveLine(api.stats)
+            self._live.start()
+
+    def _finish(self) -> None:
+        if os.getpid() != self._pid:  # a forked child that ends by itself has nothing to report
+            return
+        if self._live is not None:
+            self._live.stop()
+        stats = api.stats()
+        if not stats.budget:
+            if not self._args.quiet and "torch" not in sys.modules:
+                print("outsize: the program never imported torch.", file=sys.stderr)
+            return
+        from outsize import report
+
+        try:
+            if not self._args.quiet:
+                sys.stdout.flush()
+                report.print_report(stats)
+            if self._args.json:
+                report.write_json(self._args.json, stats, self.options())
+        except BrokenPipeError:
+            pass  # nobody reads any more (`outsize run ... 2>&1 | head`)
+
+
+def _log_to_stderr_unless_configured() -> None:
+    class Handler(logging.StreamHandler):  # type: ignore[type-arg]
+        def emit(self, record: logging.LogRecord) -> None:
+            if not logging.getLogger().handlers:  # else the script's own logging shows it
+                super().emit(record)
+
+    handler = Handler()
+    handler.setLevel(logging.WARNING)
+    handler.setFormatter(logging.Formatter("outsize: %(message)s"))
+    logging.getLogger("outsize").addHandler(handler)

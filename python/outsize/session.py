@@ -1,0 +1,103 @@
+"""One budget in force: the running engine and everything that was hooked up around it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from outsize import raw, threads
+from outsize.compiled import Core
+from outsize.patching import Patches
+from outsize.stats import Stats
+from outsize.steps import StepTracker
+from outsize.units import MemoryLimits, format_bytes, parse_budget, parse_size
+
+_log = logging.getLogger("outsize")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run; the same names and defaults on the command line and in `outsize.enable`."""
+
+    budget: str | int = "auto"
+    policy: str = "lookahead"
+    spill_dir: str = ""  # empty: $TMPDIR, else /var/tmp
+    spill_limit: str | int = 0  # 0: what the file system has free
+    faults: str = "auto"
+    io_threads: int = 4
+    verify: bool = False
+    decision_log: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class Session:
+    """Starts the engine on construction; `close` brings every byte back and undoes every hook."""
+
+    def __init__(self, core: Core, options: Options) -> None:
+        self.core = core
+        self.options = options
+        limits = MemoryLimits(**core.memory_limits())
+        self.budget = parse_budget(options.budget).resolve(limits)
+        self._warn_if_too_large(limits)
+        self.started = time.monotonic()
+        core.create(
+            self.budget,
+            options.policy,
+            options.spill_dir,
+            parse_size(options.spill_limit),
+            options.faults,
+            options.io_threads,
+            options.verify,
+            options.decision_log,
+        )
+        self._patches = Patches()
+        self.steps = StepTracker(core.step)
+        try:
+            self._hook_up()
+        except BaseException:
+            self._unhook()
+            core.shutdown()
+            raise
+        _log.info(
+            "budget %s (%s), policy %s", format_bytes(self.budget), options.budget, options.policy
+        )
+
+    def _hook_up(self) -> None:
+        self._thread_before = self.core.include_thread(True)
+        threads.cover_threads(self.core, self._patches)
+        kernel_faults = bool(self.core.fault_support()["kernel_faults"])
+        on_signals = self.core.stats().get("mechanism") == "signal"
+        raw.cover_raw_access(self.core, self._patches, kernel_faults and not on_signals)
+        raw.cover_faulthandler(self.core, self._patches)
+        self.steps.attach()
+
+    def _unhook(self) -> None:
+        self.steps.detach()
+        self._patches.undo()
+        self.core.include_thread(False)
+
+    def stats(self) -> Stats:
+        return Stats.of(self.core.stats(), time.monotonic() - self.started)
+
+    def close(self) -> Stats:
+        """Ends the budget. If RAM cannot hold what was spilled, raises and stays in force."""
+        last = self.stats()
+        self.core.shutdown()
+        self._unhook()
+        _log.info("ended: %s", last.brief())
+        return last
+
+    def _warn_if_too_large(self, limits: MemoryLimits) -> None:
+        if self.budget > limits.free:
+            _log.warning(
+                "the budget of %s is more than the %s that are free (%s: %s): the system may swap or"
+                " kill the job before outsize sees a reason to move anything",
+                format_bytes(self.budget),
+                format_bytes(limits.free),
+                limits.reason,
+                format_bytes(limits.limit),
+            )

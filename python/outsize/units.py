@@ -1,0 +1,144 @@
+"""Sizes as people write them: `512MiB`, `2GiB`, `1.5g`, `60%`, `auto`.
+
+A share is taken of the memory limit, which is the smaller of the machine's RAM and the tightest
+memory cgroup we run in. `auto` takes AUTO_SHARE of what that limit leaves free right now: the rest
+is for what is not a tensor (the interpreter, libraries, files in the page cache, other programs).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+KIB = 1 << 10
+MIB = 1 << 20
+GIB = 1 << 30
+
+AUTO_SHARE = 0.75
+SMALLEST_BUDGET = 8 * MIB  # four chunks of 2 MiB; less is surely a slip (`2` for `2GiB`)
+
+_UNITS = {
+    "": 1,
+    "b": 1,
+    **{prefix: 1 << (10 * power) for power, prefix in enumerate("kmgt", 1)},
+    **{prefix + "ib": 1 << (10 * power) for power, prefix in enumerate("kmgt", 1)},
+    **{prefix + "b": 1000**power for power, prefix in enumerate("kmgt", 1)},
+}
+_NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([a-z]*|%)\s*", re.IGNORECASE)
+
+
+class SizeError(ValueError):
+    """A size that cannot be read or makes no sense; the message says what would."""
+
+
+@dataclass(frozen=True)
+class MemoryLimits:
+    """What `outsize._core.memory_limits()` reports, in bytes; cgroup 0 means no limit."""
+
+    total: int
+    available: int
+    cgroup: int = 0
+    cgroup_used: int = 0
+
+    @property
+    def limit(self) -> int:
+        return min(self.total, self.cgroup) if self.cgroup else self.total
+
+    @property
+    def free(self) -> int:
+        if not self.cgroup:
+            return self.available
+        return max(0, min(self.available, self.cgroup - self.cgroup_used))
+
+    @property
+    def reason(self) -> str:
+        """Which limit is the tight one, for messages."""
+        return "memory cgroup" if self.cgroup and self.cgroup < self.total else "RAM"
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A budget as written: bytes, or a share of the limit, or automatic (exactly one is set)."""
+
+    text: str
+    bytes: int | None = None
+    share: float | None = None
+
+    @property
+    def automatic(self) -> bool:
+        return self.bytes is None and self.share is None
+
+    def resolve(self, limits: MemoryLimits) -> int:
+        if self.bytes is not None:
+            return self.bytes
+        wanted = limits.free * AUTO_SHARE if self.share is None else limits.limit * self.share
+        budget = int(wanted) // MIB * MIB
+        if budget < SMALLEST_BUDGET:
+            raise SizeError(
+                f"--budget {self.text} comes to {format_bytes(int(wanted))} here ({limits.reason}:"
+                f" {format_bytes(limits.free)} free of {format_bytes(limits.limit)}), too little to"
+                " train in; free some memory or name a size."
+            )
+        return budget
+
+
+def parse_size(text: str | int | float) -> int:
+    """Bytes of `512MiB`, `1.5g`, `100GB`, `4096`; `g` and `GiB` are 2**30, `GB` is 10**9."""
+    if isinstance(text, (int, float)) and not isinstance(text, bool):
+        text = f"{text:.0f}" if isinstance(text, int) or text.is_integer() else repr(text)
+    match = _NUMBER.fullmatch(str(text))
+    unit = match[2].lower() if match else ""
+    if match is None or unit not in _UNITS:
+        raise SizeError(f"'{text}' is not a size: write for example 512MiB, 2GiB or 1.5g.")
+    return int(float(match[1]) * _UNITS[unit]) if "." in match[1] else int(match[1]) * _UNITS[unit]
+
+
+def parse_budget(text: str | int | float) -> Budget:
+    """A budget from `2GiB`, `60%`, `auto` or a number of bytes."""
+    written = str(text).strip()
+    if written.lower() == "auto":
+        return Budget(written)
+    match = _NUMBER.fullmatch(written)
+    if match and match[2] == "%":
+        share = float(match[1]) / 100
+        if not 0 < share <= 1:
+            raise SizeError(f"'{written}' is not a share: write a percentage above 0 and up to 100.")
+        return Budget(written, share=share)
+    try:
+        size = parse_size(text)
+    except SizeError:
+        raise SizeError(
+            f"'{written}' is not a budget: write a size (512MiB, 2GiB, 1.5g), a share of the memory"
+            " limit (60%), or auto."
+        ) from None
+    if size < SMALLEST_BUDGET:
+        raise SizeError(
+            f"A budget of {format_bytes(size)} is too small to train in (at least"
+            f" {format_bytes(SMALLEST_BUDGET)}); did you mean {match[1] if match else written}GiB?"
+        )
+    return Budget(written, bytes=size)
+
+
+def format_bytes(count: float) -> str:
+    """Three significant digits in binary units: `1.59 GiB`, `816 MiB`, `0 B`."""
+    value, unit = float(count), "B"
+    for following in ("KiB", "MiB", "GiB", "TiB"):
+        if abs(value) < 999.5:
+            break
+        value, unit = value / 1024, following
+    if unit == "B":
+        return f"{value:.0f} B"
+    digits = 0 if abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2
+    return f"{value:.{digits}f} {unit}"
+
+
+def format_seconds(seconds: float) -> str:
+    """`850 ms`, `12.3 s`, `4 min 05 s`, `3 h 12 min`."""
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 99.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
