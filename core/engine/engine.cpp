@@ -102,7 +102,7 @@ Outcome Engine::op_begin(const Input& input) {
   t.entering = true;
   enqueue(input.thread, t);
   service();
-  return t.waiting ? Outcome::kWait : Outcome::kGo;
+  return Outcome::kWait;
 }
 
 void Engine::add_entry(Thread& t, ExtentId id, Access access, bool born) {
@@ -219,7 +219,7 @@ Outcome Engine::alloc(const Input& input) {
   t.alloc_extent = input.extent;
   enqueue(input.thread, t);
   service();
-  return t.waiting ? Outcome::kWait : Outcome::kGo;
+  return Outcome::kWait;
 }
 
 void Engine::born(ThreadId, Thread& t, ExtentId extent, Bytes bytes) {
@@ -286,7 +286,8 @@ void Engine::death(ExtentId id) {
     e.dying = true;
     return;
   }
-  if (e.where == Where::kResident) credit(e.bytes);
+  e.resident_at_death = e.where == Where::kResident;
+  if (e.resident_at_death) credit(e.bytes);
   if (e.below == Below::kValid) stats_.below -= e.bytes;
   e.where = Where::kFree;
   emit(Command::Kind::kRelease, id);

@@ -339,6 +339,7 @@ void Engine::write_done(const Input& input) {
   writing_ -= e.bytes;
   if (e.dying) {
     credit(e.bytes);
+    e.resident_at_death = true;
     e.where = Where::kFree;
     e.below = Below::kNone;
     emit(Command::Kind::kRelease, id);

@@ -74,7 +74,8 @@ struct Command {
 
 using Commands = std::vector<Command>;
 
-// Whether the thread that gave the input goes on at once or waits for kGrant or kRefuse.
+// Whether the thread that gave the input goes on at once, or waits for its kGrant or kRefuse. These
+// may already be among the commands of the same step. A thread that was told kGo gets neither.
 enum class Outcome : std::uint8_t { kGo, kWait };
 
 const char* to_string(Input::Kind kind);
