@@ -13,6 +13,19 @@ Engine::Engine(const EngineOptions& options, std::unique_ptr<Predictor> predicto
   decisions_.reserve(256);
 }
 
+void Engine::restart(const EngineOptions& options, std::unique_ptr<Predictor> predictor,
+                     std::unique_ptr<Planner> planner) {
+  planner_ = std::move(planner);  // before the predictor it reads
+  predictor_ = std::move(predictor);
+  options_ = options;
+  const Bytes resident = stats_.resident, below = stats_.below;
+  stats_ = EngineStats{};
+  stats_.resident = stats_.resident_peak = resident;
+  stats_.below = below;
+  watching_ = hold_transfers_ = false;
+  charge(0);
+}
+
 Outcome Engine::step(const Input& input, Commands& commands) {
   out_ = &commands;
   const std::size_t before = commands.size();
@@ -95,7 +108,7 @@ Outcome Engine::op_begin(const Input& input) {
     for (ExtentId id : op_extents_) refresh(id);
   }
   note_need(t.frames.back().bytes, input.site);
-  if (ready) {
+  if (ready && free() >= 0) {
     for (std::size_t i = t.frames.back().first; i < t.entries.size(); ++i) pin_entry(t.entries[i]);
     return Outcome::kGo;
   }

@@ -50,6 +50,10 @@ class Engine {
   // kWait; every other input answers kGo.
   Outcome step(const Input& input, Commands& commands);
 
+  // A new budget and policy for extents and threads that go on; statistics begin anew.
+  void restart(const EngineOptions& options, std::unique_ptr<Predictor> predictor,
+               std::unique_ptr<Planner> planner);
+
   void set_log(DecisionLog* log) { log_ = log; }
 
   const ExtentTable& table() const { return table_; }

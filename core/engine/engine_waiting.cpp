@@ -38,6 +38,7 @@ void Engine::service() {
 }
 
 void Engine::admit_ready() {
+  if (free() < 0) return;  // adopted beyond the budget: the head makes room for that first
   for (std::size_t i = 1; i < queue_.size();) {
     const ThreadId id = queue_[i];
     Thread& t = threads_[id];
@@ -111,6 +112,7 @@ bool Engine::try_admit(ThreadId id, Thread& t) {
 // Evicts until `need` bytes are free. Where dirty victims are in the way their writes are started;
 // false then means: wait. False with nothing in flight means that no more room can be had.
 bool Engine::make_room(Bytes need) {
+  if (!watching_) start_watching();  // the planner knows no victims yet
   for (const bool last_choice : {false, true}) {
     bool progress = true;
     while (progress && free() < need) {
