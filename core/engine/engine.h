@@ -162,6 +162,7 @@ class Engine {
   std::uint64_t tickets_ = 0;
   std::uint64_t read_rate_ = 0, write_rate_ = 0;
   Nanos now_ = 0;
+  int write_failures_ = 0;    // in a row, while a raw access waits for room
   bool watching_ = false;
   bool hold_transfers_ = false;  // after a failed transfer, until an op or allocation comes
 };

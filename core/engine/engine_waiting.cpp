@@ -9,8 +9,9 @@ namespace {
 
 // Victims looked at in one go.
 constexpr std::size_t kVictimBatch = 64;
-// A raw access cannot be told of an error: its read is tried this often before the run stops.
-constexpr int kFaultReadAttempts = 8;
+// A raw access cannot be told of an error: a transfer it needs is tried this often before the run
+// stops.
+constexpr int kFaultAttempts = 8;
 
 }  // namespace
 
@@ -220,6 +221,7 @@ Outcome Engine::pin(const Input& input) {
 void Engine::fault(const Input& input) {
   Extent& e = table_[input.extent];
   ++stats_.faults;
+  hold_transfers_ = false;
   e.exposed = true;
   if (e.where == Where::kResident) {
     if (input.flag) mark_changed(input.extent);
@@ -315,7 +317,7 @@ void Engine::read_failed(ExtentId id) {
   credit(e.bytes);
   emit(Command::Kind::kAbandon, id);
   if (e.fault_waiting) {
-    if (++e.read_failures >= kFaultReadAttempts) {
+    if (++e.read_failures >= kFaultAttempts) {
       emit(Command::Kind::kFatal, id);
       return;
     }
@@ -356,11 +358,16 @@ void Engine::write_done(const Input& input) {
       emit(Command::Kind::kUnguard, id);
     }
     hold_transfers_ = true;
+    if (!fault_queue_.empty() && ++write_failures_ >= kFaultAttempts) {
+      emit(Command::Kind::kFatal, fault_queue_.front());
+      return;
+    }
     if (!queue_.empty()) refuse(queue_.front(), threads_[queue_.front()], Refusal::kIo, 0);
     if (!queue_.empty() || !fault_queue_.empty()) hold_transfers_ = false;
     service();
     return;
   }
+  write_failures_ = 0;
   ++stats_.writes;
   stats_.written += e.bytes;
   if (input.now > 0) {
