@@ -44,7 +44,8 @@ command -v apt-get > /dev/null ||
   fail "missing: ${missing[*]} (Debian's names). Install them with this system's package manager."
 if [ "$(id -u)" -ne 0 ]; then
   echo "outsize needs a few system packages first. Paste this, then run make again:" >&2
-  fail "sudo apt-get update && sudo apt-get install -y ${missing[*]}"
+  echo "sudo apt-get update && sudo apt-get install -y ${missing[*]}" >&2
+  exit 1
 fi
 echo "outsize: installing ${missing[*]}"
 export DEBIAN_FRONTEND=noninteractive
