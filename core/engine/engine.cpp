@@ -132,9 +132,9 @@ void Engine::add_entry(Thread& t, ExtentId id, Access access, bool born) {
       return;
     }
   }
+  t.entries.push_back({id, e.frame, access, false, born});
   e.frame = frame.serial;
   frame.bytes += e.bytes;
-  t.entries.push_back({id, access, false, born});
 }
 
 void Engine::pin_entry(Entry& entry) {
@@ -194,7 +194,12 @@ Outcome Engine::op_end(const Input& input) {
 void Engine::pop_frame(Thread& t) {
   const Frame frame = t.frames.back();
   const std::size_t end = t.entries.size();
-  for (std::size_t i = frame.first; i < end; ++i) unpin_entry(t.entries[i]);
+  for (std::size_t i = frame.first; i < end; ++i) {
+    unpin_entry(t.entries[i]);
+    if (t.entries[i].extent == kNoExtent) continue;
+    Extent& e = table_[t.entries[i].extent];
+    if (e.frame == frame.serial) e.frame = t.entries[i].listed;
+  }
   t.frames.pop_back();
   std::size_t keep = frame.first;
   if (!t.frames.empty()) {
@@ -205,6 +210,7 @@ void Engine::pop_frame(Thread& t) {
       if (entry.extent == kNoExtent || !entry.born) continue;
       Extent& e = table_[entry.extent];
       if (e.frame == serial) continue;
+      entry.listed = e.frame;
       e.frame = serial;
       t.frames.back().bytes += e.bytes;
       ++e.soft;
@@ -283,14 +289,17 @@ void Engine::adopt(const Input& input) {
 
 void Engine::death(ExtentId id) {
   Extent& e = table_[id];
-  if (e.pins > 0 || e.soft > 0) {
-    for (Thread& t : threads_) {
-      for (std::size_t i = t.entries.size(); i-- > 0;) {
-        if (t.entries[i].extent == id) t.entries[i].extent = kNoExtent;
-      }
+  // Whether pinned or not: an entry whose pin was lent, or that could not be restored, is as stale.
+  for (Thread& t : threads_) {
+    std::size_t frame = t.frames.size();
+    for (std::size_t i = t.entries.size(); i-- > 0;) {
+      while (i < t.frames[frame - 1].first) --frame;
+      if (t.entries[i].extent != id) continue;
+      t.entries[i].extent = kNoExtent;
+      t.frames[frame - 1].bytes -= e.bytes;
     }
-    e.pins = e.write_pins = e.soft = 0;
   }
+  e.pins = e.write_pins = e.soft = 0;
   if (watching_) {
     predictor_->on_death(id);
     planner_->on_gone(id);

@@ -70,7 +70,8 @@ class Engine {
 
  private:
   struct Entry {
-    ExtentId extent = kNoExtent;
+    ExtentId extent = kNoExtent;   // kNoExtent: it died meanwhile
+    std::uint64_t listed = 0;      // serial of the frame that listed it before this one
     Access access = Access::kRead;
     bool pinned = false;
     bool born = false;
@@ -79,7 +80,7 @@ class Engine {
     std::size_t first = 0;  // in Thread::entries
     std::uint64_t serial = 0;
     SiteId site = 0;
-    Bytes bytes = 0;
+    Bytes bytes = 0;  // of its living entries
   };
   struct Thread {
     std::vector<Entry> entries;

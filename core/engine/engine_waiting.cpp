@@ -193,8 +193,8 @@ void Engine::refuse(ThreadId id, Thread& t, Refusal refusal, Bytes needed) {
     if (t.entries[i].extent != kNoExtent) table_[t.entries[i].extent].wanted = false;
   }
   t.waiting = false;
-  if (t.alloc > 0) t.alloc = 0;
-  Command& command = emit(Command::Kind::kRefuse, t.alloc_extent);
+  Command& command = emit(Command::Kind::kRefuse, t.alloc > 0 ? t.alloc_extent : kNoExtent);
+  t.alloc = 0;
   command.thread = id;
   command.refusal = refusal;
   command.bytes = needed;
