@@ -26,7 +26,7 @@ void RepeatPredictor::on_op(const OpEvent& op) {
 
 std::uint32_t RepeatPredictor::object_now(ExtentId, Seen& s) {
   if (s.now == kNone) {
-    s.now = current_.add_object({0, kNone, kNone, s.last});
+    s.now = current_.add_object({s.bytes, kNone, kNone, s.last});
     s.alive = true;
   }
   return s.now;
@@ -80,6 +80,7 @@ void RepeatPredictor::on_birth(ExtentId id, Bytes bytes) {
   Seen& s = seen(id);
   s = Seen{};
   s.alive = true;
+  s.bytes = bytes;
   s.birth_order = static_cast<std::uint32_t>(births_.size());
   if (births_.size() < StepRecord::kOpsMax) births_.push_back(id);
   if (current_.size() == 0 || current_.full()) return;
@@ -118,6 +119,7 @@ void RepeatPredictor::on_step(Nanos now) {
   if (current_.size() < kShortest || current_.full()) {
     current_.clear(now);
     for (Seen& s : seen_) s.now = s.birth_order = kNone;
+    rekeyed_ = true;  // base_ moved
     return;
   }
   current_.finish(now);

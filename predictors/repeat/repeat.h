@@ -32,6 +32,7 @@ class RepeatPredictor final : public Predictor {
     std::uint32_t now = kNone;         // object in current_
     std::uint32_t last = kNone;        // object in last_
     std::uint32_t birth_order = kNone; // index in births_ of this step
+    Bytes bytes = 0;                   // 0: born before we watched
     std::uint32_t used_at = 0;         // op of the running step that used it last
     bool alive = false;
   };
