@@ -37,6 +37,7 @@ struct Extent {
   bool guarded = false;      // writes are noticed
   bool exposed = false;      // raw pointers are about: installed as changed
   bool dying = false;        // dead, waits for its transfer
+  bool resident_at_death = false;  // for the driver: kRelease leaves pages behind
   bool prefetched = false;   // brought up by a plan and not yet used
   bool wanted = false;       // an op or a raw access waits for it
   bool fault_waiting = false;

@@ -109,10 +109,10 @@ class Runtime {
 
   Stats stats() const;
 
+  struct Impl;  // runtime_impl.h
+
  private:
   Runtime();
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace outsize::host

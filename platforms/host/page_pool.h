@@ -1,0 +1,73 @@
+// Address ranges and the warm pages that nobody owns at the moment.
+//
+// AddressSpace hands out runs of chunks of the arena. PagePool keeps ranges whose pages are present
+// but belong to no extent: a dead storage's range, kept whole so that the next storage of that size
+// takes it as it is, and ranges into which evicted pages were moved. Fresh pages cost more than
+// reading from disk on some machines, so pages recycle and are given back only on request.
+//
+// Threading: not thread-safe; the runtime calls under its lock.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/base/types.h"
+#include "platforms/host/page_mover.h"
+
+namespace outsize::host {
+
+// A run of chunks of which the first `bytes` are meant.
+struct PageRange {
+  char* address = nullptr;
+  Bytes bytes = 0;            // multiple of kPageBytes
+  std::uint32_t chunks = 0;   // address space held
+};
+
+class AddressSpace {
+ public:
+  AddressSpace(char* base, std::uint32_t chunks);
+  // Lowest free run that fits; nullopt when the address space is exhausted.
+  std::optional<PageRange> take(Bytes bytes);
+  void put_back(const PageRange& range);
+  Bytes used() const { return used_chunks_ * kChunkBytes; }
+
+ private:
+  char* base_;
+  std::map<std::uint32_t, std::uint32_t> free_;  // first chunk -> length
+  Bytes used_chunks_ = 0;
+};
+
+class PagePool {
+ public:
+  PagePool(AddressSpace& space, PageMover& mover) : space_(space), mover_(mover) {}
+
+  // A range of exactly `bytes` with pages present, contents unspecified: a warm one of that size,
+  // else a new address range filled with warm pages from elsewhere, else with fresh ones.
+  Result<PageRange> take(Bytes bytes);
+  // The range's pages are nobody's now. They are present, readable and writable.
+  void put(const PageRange& range);
+  // Gives pages back to the system until at most `keep` stay.
+  void trim(Bytes keep);
+
+  Bytes bytes() const { return bytes_; }
+  // Pages that exist: pool plus whatever was taken and not put back, fresh ones included.
+  Bytes present() const { return present_; }
+  Bytes present_peak() const { return present_peak_; }
+  // Pages that joined or left without passing the pool (adopted memory).
+  void add_present(Bytes bytes);
+  void reset_peak() { present_peak_ = present_; }
+
+ private:
+  Status fill(const PageRange& range);
+  std::optional<PageRange> pop(std::map<Bytes, std::vector<PageRange>>::iterator at);
+  void drop(const PageRange& range);
+
+  AddressSpace& space_;
+  PageMover& mover_;
+  std::map<Bytes, std::vector<PageRange>> ranges_;  // by bytes; the last put goes first
+  Bytes bytes_ = 0, present_ = 0, present_peak_ = 0;
+};
+
+}  // namespace outsize::host

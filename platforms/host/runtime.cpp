@@ -1,0 +1,457 @@
+#include "platforms/host/runtime.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <mutex>
+
+#include "planners/registry/policies.h"
+#include "platforms/host/machine.h"
+#include "platforms/host/runtime_impl.h"
+
+namespace outsize::host {
+namespace {
+
+Runtime::Impl* the_impl_ = nullptr;
+std::atomic<Runtime*> current_{nullptr};
+constexpr Bytes kBudgetMin = 4 * kMiB;
+constexpr Bytes kUnlimited = Bytes{1} << 60;
+
+std::string mib(Bytes bytes) {
+  const Bytes tenths = (bytes * 10 + kMiB - 1) / kMiB;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " MiB";
+}
+
+std::string default_spill_dir() {
+  const char* set = std::getenv("TMPDIR");
+  return set != nullptr && *set != '\0' ? set : "/var/tmp";
+}
+
+// As much address space as the system grants, aligned to a chunk.
+char* reserve_arena(std::uint32_t most, std::uint32_t& chunks) {
+  constexpr std::uint32_t kFewest = 1U << 12;
+  for (chunks = most; chunks >= kFewest; chunks /= 2) {
+    const std::size_t bytes = static_cast<std::size_t>(chunks + 1) * kChunkBytes;
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) continue;
+    const auto address = reinterpret_cast<std::uintptr_t>(memory);
+    char* base = reinterpret_cast<char*>(round_up(static_cast<Bytes>(address), kChunkBytes));
+    char* end = base + static_cast<std::size_t>(chunks) * kChunkBytes;
+    if (base > memory) munmap(memory, static_cast<std::size_t>(base - static_cast<char*>(memory)));
+    munmap(end, bytes - static_cast<std::size_t>(end - static_cast<char*>(memory)));
+    madvise(base, static_cast<std::size_t>(chunks) * kChunkBytes, MADV_DONTDUMP);
+    madvise(base, static_cast<std::size_t>(chunks) * kChunkBytes, MADV_HUGEPAGE);
+    return base;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Runtime::Impl* the_impl() noexcept { return the_impl_; }
+
+Runtime::Impl::Impl(const RuntimeOptions& runtime_options, char* base, std::uint32_t chunks)
+    : options(runtime_options), arena(base), arena_chunks(chunks),
+      chunk_owner(chunks, kNoExtent), space(base, chunks) {
+  refs.reserve(1024);
+  commands.reserve(1024);
+  small = std::make_unique<SmallStorages>(table);
+}
+
+Result<std::unique_ptr<Runtime::Impl>> Runtime::Impl::make(const RuntimeOptions& options) {
+  std::uint32_t chunks = 0;
+  char* base = reserve_arena(kArenaChunksMax, chunks);
+  if (base == nullptr) {
+    return Error{ErrorCode::kUnsupported, "no address space can be reserved for tensors", "mmap",
+                 "Raise the limit on virtual memory (ulimit -v unlimited) and start again."};
+  }
+  auto impl = std::make_unique<Impl>(options, base, chunks);
+  Impl* raw = impl.get();
+  auto mover = make_page_mover(options.faults, base, static_cast<Bytes>(chunks) * kChunkBytes,
+                               [raw](const Fault& fault) { raw->on_fault(fault); });
+  if (!mover) {
+    munmap(base, static_cast<std::size_t>(chunks) * kChunkBytes);
+    return mover.error();
+  }
+  impl->mover = std::move(*mover);
+  impl->pool = std::make_unique<PagePool>(impl->space, *impl->mover);
+  return impl;
+}
+
+Status Runtime::Impl::start(const RuntimeOptions& wanted) {
+  options = wanted;
+  if (options.spill_dir.empty()) options.spill_dir = default_spill_dir();
+  if (options.budget < kBudgetMin) {
+    return Error{ErrorCode::kInvalidArgument, "a budget of " + mib(options.budget) +
+                 " is too small to hold even one small tensor", "budget", "Give at least 4 MiB."};
+  }
+  Policy policy = make_policy(options.policy, table);
+  if (!policy.planner) {
+    std::string known;
+    for (const std::string& name : policy_names()) known += (known.empty() ? "" : ", ") + name;
+    return Error{ErrorCode::kInvalidArgument, "there is no policy '" + options.policy + "'",
+                 "policy", "Known: " + known + "."};
+  }
+  auto file = SpillFile::create({options.spill_dir, options.spill_limit});
+  if (!file) return file.error();
+  spill = std::move(*file);
+  io = IoPool::create(options.io_threads, [this](const IoResult& result) { io_done(result); });
+  EngineOptions engine_options;
+  engine_options.budget = options.budget;
+  const Bytes slots = std::clamp<Bytes>(options.budget / 8, 4 * kMiB, 64 * kMiB);
+  engine_options.reading_max = engine_options.writing_max = slots;
+  if (engine) {
+    engine->restart(engine_options, std::move(policy.predictor), std::move(policy.planner));
+  } else {
+    engine = std::make_unique<Engine>(engine_options, std::move(policy.predictor),
+                                      std::move(policy.planner), table);
+  }
+  if (!options.decision_log.empty()) {
+    log_file = std::fopen(options.decision_log.c_str(), "we");
+    if (log_file == nullptr) {
+      return Error{ErrorCode::kIo, "the decision log cannot be written", options.decision_log,
+                   "Name a file in a folder that exists."};
+    }
+    log = std::make_unique<DecisionLog>(
+        [this](std::string_view line) { std::fwrite(line.data(), 1, line.size(), log_file); });
+    engine->set_log(log.get());
+  }
+  pool->reset_peak();
+  stall = 0;
+  tensor_peak = large_live + small->live();
+  io_error_pending = false;
+  serving = true;
+  return {};
+}
+
+Result<std::unique_ptr<Runtime>> Runtime::create(const RuntimeOptions& options) {
+  if (current_.load() != nullptr) {
+    return Error{ErrorCode::kInvalidArgument, "outsize is already running in this process", "",
+                 "Disable it before enabling it anew."};
+  }
+  if (the_impl_ == nullptr) {
+    auto made = Impl::make(options);
+    if (!made) return made.error();
+    the_impl_ = made->release();  // for the life of the process: addresses outlive us
+    pthread_atfork([] { the_impl_->before_fork(); }, [] { the_impl_->after_fork_parent(); },
+                   [] { the_impl_->after_fork_child(); });
+  }
+  {
+    std::lock_guard guard(the_impl_->lock);
+    if (Status status = the_impl_->start(options); !status) return status.error();
+  }
+  std::unique_ptr<Runtime> runtime(new Runtime);
+  current_.store(runtime.get());
+  return runtime;
+}
+
+Runtime::Runtime() = default;
+
+Runtime::~Runtime() {
+  if (current_.load() == this) shutdown().ok();
+}
+
+Runtime* Runtime::current() noexcept { return current_.load(std::memory_order_relaxed); }
+
+bool Runtime::owns(const void* address) noexcept {
+  const Impl* m = the_impl_;
+  if (m == nullptr) return false;
+  const char* p = static_cast<const char*>(address);
+  return p >= m->arena && p < m->arena + static_cast<Bytes>(m->arena_chunks) * kChunkBytes;
+}
+
+// --- threads ----------------------------------------------------------------------------------
+
+ThreadSlot& Runtime::Impl::slot() {
+  thread_local ThreadSlot* mine = nullptr;
+  if (mine == nullptr) {
+    std::lock_guard guard(lock);
+    auto made = std::make_unique<ThreadSlot>();
+    made->id = static_cast<ThreadId>(threads.size());
+    made->sites.reserve(64);
+    mine = made.get();
+    threads.push_back(std::move(made));
+  }
+  return *mine;
+}
+
+Error Runtime::Impl::budget_error(Bytes needed, const char* doing, SiteId site) const {
+  const auto name = names.find(site);
+  const std::string op = name == names.end() ? doing : name->second;
+  return Error{ErrorCode::kOutOfBudget,
+               op + " needs " + mib(needed) + " of tensors in memory at once (operands, results and "
+               "workspace), the budget is " + mib(options.budget), doing,
+               "Give a budget of at least " + std::to_string(round_up(needed, kMiB) / kMiB) +
+               "MiB, or make the batch smaller."};
+}
+
+Error Runtime::Impl::refusal_error(const ThreadSlot& waiting, const char* doing) const {
+  if (waiting.refusal == Refusal::kIo) return waiting.error;
+  return budget_error(waiting.needed, doing, waiting.sites.empty() ? 0 : waiting.sites.back());
+}
+
+// Called with the lock held, after an input answered kWait; returns with it held.
+Status Runtime::Impl::wait(ThreadSlot& waiting, const char* doing, Nanos since) {
+  lock.unlock();
+  waiting.signal.wait(0, std::memory_order_acquire);
+  lock.lock();
+  stall += monotonic_now() - since;
+  if (waiting.refused) return refusal_error(waiting, doing);
+  return {};
+}
+
+// --- ops --------------------------------------------------------------------------------------
+
+ExtentId Runtime::Impl::extent_at(const void* address) const {
+  const char* p = static_cast<const char*>(address);
+  const auto offset = static_cast<std::uint64_t>(p - arena);
+  const std::uint64_t chunk = offset / kChunkBytes;
+  if (p >= arena && chunk < arena_chunks) return chunk_owner[chunk];
+  const AdoptedRange* range = adopted_at(address);
+  if (range == nullptr || p < range->first || p >= range->first + range->managed) return kNoExtent;
+  return range->pieces[static_cast<std::size_t>((p - range->first) / kAdoptedPiece)];
+}
+
+void Runtime::Impl::resolve(std::span<const Operand> operands) {
+  refs.clear();
+  for (const Operand& operand : operands) {
+    const char* p = static_cast<const char*>(operand.address);
+    const auto chunk = static_cast<std::uint64_t>(p - arena) / kChunkBytes;
+    if (p >= arena && chunk < arena_chunks) {
+      if (chunk_owner[chunk] != kNoExtent) refs.push_back({chunk_owner[chunk], operand.access});
+    } else if (p < adopted_end && p + operand.bytes > adopted_begin) {
+      add_adopted_operands(operand);
+    }
+  }
+}
+
+Status Runtime::op_begin(SiteId site, std::span<const Operand> operands, bool in_backward) {
+  Impl& m = *the_impl_;
+  if (m.in_child.load(std::memory_order_relaxed)) return {};
+  ThreadSlot& slot = m.slot();
+  std::lock_guard guard(m.lock);
+  if (m.io_error_pending) {
+    m.io_error_pending = false;
+    return m.io_error;
+  }
+  m.resolve(operands);
+  Input input;
+  input.kind = Input::Kind::kOpBegin;
+  input.thread = slot.id;
+  input.site = site;
+  input.in_backward = in_backward;
+  input.operands = m.refs;
+  const bool watching = m.engine->watching();
+  if (watching) input.now = monotonic_now();
+  slot.signal.store(0, std::memory_order_relaxed);
+  slot.sites.push_back(site);
+  ++slot.depth;
+  if (m.feed(input) == Outcome::kWait) {
+    Status status = m.wait(slot, "operands", watching ? input.now : monotonic_now());
+    if (!status) {
+      slot.sites.pop_back();
+      --slot.depth;
+      return status;
+    }
+  }
+  if (watching) m.plan_if_useful(input.now);
+  return {};
+}
+
+void Runtime::op_end() noexcept {
+  Impl& m = *the_impl_;
+  if (m.in_child.load(std::memory_order_relaxed)) return;
+  ThreadSlot& slot = m.slot();
+  std::lock_guard guard(m.lock);
+  if (slot.depth == 0) return;  // began in the parent of this process, or not at all
+  --slot.depth;
+  slot.sites.pop_back();
+  Input input;
+  input.kind = Input::Kind::kOpEnd;
+  input.thread = slot.id;
+  m.feed(input);
+}
+
+void Runtime::name_site(SiteId site, const char* name) {
+  Impl& m = *the_impl_;
+  std::lock_guard guard(m.lock);
+  m.names.emplace(site, name);
+}
+
+void Runtime::step() {
+  Impl& m = *the_impl_;
+  if (m.in_child.load(std::memory_order_relaxed)) return;
+  std::lock_guard guard(m.lock);
+  Input input;
+  input.kind = Input::Kind::kStep;
+  input.now = monotonic_now();
+  m.feed(input);
+  m.small->step();
+  if (m.spill) m.spill->reclaim();
+}
+
+void Runtime::expose(const void* address, std::size_t bytes) {
+  Impl& m = *the_impl_;
+  if (m.in_child.load(std::memory_order_relaxed)) return;
+  std::lock_guard guard(m.lock);
+  const Operand operand{address, bytes, Access::kRead};
+  m.resolve({&operand, 1});
+  for (const OperandRef& ref : m.refs) {
+    Input input;
+    input.kind = Input::Kind::kExpose;
+    input.extent = ref.extent;
+    m.feed(input);
+  }
+}
+
+Status Runtime::pin(const void* address, std::size_t bytes) {
+  Impl& m = *the_impl_;
+  const Operand operand{address, bytes, Access::kRead};
+  if (Status status = op_begin(0, {&operand, 1}, false); !status) return status;
+  {
+    std::lock_guard guard(m.lock);
+    m.resolve({&operand, 1});
+    for (const OperandRef& ref : m.refs) {
+      Input input;
+      input.kind = Input::Kind::kPin;
+      input.extent = ref.extent;
+      m.feed(input);
+    }
+  }
+  op_end();
+  return {};
+}
+
+void Runtime::unpin(const void* address, std::size_t bytes) noexcept {
+  Impl& m = *the_impl_;
+  if (m.in_child.load(std::memory_order_relaxed)) return;
+  std::lock_guard guard(m.lock);
+  const Operand operand{address, bytes, Access::kRead};
+  m.resolve({&operand, 1});
+  for (const OperandRef& ref : m.refs) {
+    Input input;
+    input.kind = Input::Kind::kUnpin;
+    input.extent = ref.extent;
+    m.feed(input);
+  }
+}
+
+// --- the end ----------------------------------------------------------------------------------
+
+Status Runtime::Impl::stop() {
+  Bytes absent = 0;
+  std::vector<OperandRef> all;
+  {
+    std::lock_guard guard(lock);
+    for (ExtentId id = 0; id < extents.size(); ++id) {
+      if (extents[id].kind == HostExtent::Kind::kNone) continue;
+      if (table[id].where != Where::kResident) absent += table[id].bytes;
+      all.push_back({id, Access::kWrite});
+    }
+  }
+  const MemoryLimits limits = memory_limits();
+  const Bytes left = limits.cgroup > 0
+                         ? std::min(limits.available, limits.cgroup - limits.cgroup_used)
+                         : limits.available;
+  if (absent > left) {
+    return Error{ErrorCode::kOutOfBudget, "bringing " + mib(absent) + " of spilled tensors back "
+                 "needs more memory than is free (" + mib(left) + ")", "disable",
+                 "Drop tensors that are not needed any more, or keep outsize enabled."};
+  }
+  ThreadSlot& waiting = slot();
+  std::unique_lock guard(lock);
+  Input input;
+  input.kind = Input::Kind::kBudget;
+  input.bytes = kUnlimited;
+  feed(input);
+  // As operands that are written: everything comes back and no copy below is trusted any more.
+  input = Input{};
+  input.kind = Input::Kind::kOpBegin;
+  input.thread = waiting.id;
+  input.operands = all;
+  waiting.signal.store(0, std::memory_order_relaxed);
+  if (feed(input) == Outcome::kWait) {
+    if (Status status = wait(waiting, "disable", monotonic_now()); !status) {
+      input = Input{};
+      input.kind = Input::Kind::kBudget;
+      input.bytes = options.budget;
+      feed(input);
+      return status;
+    }
+  }
+  input = Input{};
+  input.kind = Input::Kind::kOpEnd;
+  input.thread = waiting.id;
+  feed(input);
+  while (engine->reading() > 0 || engine->writing() > 0) {
+    guard.unlock();
+    usleep(500);
+    guard.lock();
+  }
+  serving = false;
+  auto pool_of_threads = std::move(io);
+  guard.unlock();
+  pool_of_threads.reset();
+  guard.lock();
+  spill.reset();
+  pool->trim(0);
+  engine->set_log(nullptr);
+  log.reset();
+  if (log_file != nullptr) std::fclose(std::exchange(log_file, nullptr));
+  return {};
+}
+
+Status Runtime::shutdown() {
+  if (current_.load() != this || the_impl_->in_child.load()) return {};
+  if (Status status = the_impl_->stop(); !status) return status;
+  current_.store(nullptr);
+  return {};
+}
+
+Bytes Runtime::Impl::min_budget() const {
+  return round_up(engine->stats().need_peak, kMiB);
+}
+
+Stats Runtime::stats() const {
+  Impl& m = *the_impl_;
+  std::lock_guard guard(m.lock);
+  const EngineStats& e = m.engine->stats();
+  Stats s;
+  s.budget = m.options.budget;
+  s.resident = m.pool->present();
+  s.resident_peak = m.pool->present_peak();
+  s.tensor_bytes = m.large_live + m.small->live();
+  s.tensor_bytes_peak = std::max(m.tensor_peak, s.tensor_bytes);
+  s.spilled = e.below;
+  s.spill_file = m.file_size();
+  s.read_bytes = e.read;
+  s.write_bytes = e.written;
+  s.dropped_bytes = e.dropped;
+  s.prefetched_bytes = e.prefetched;
+  s.prefetch_hit_bytes = e.prefetch_hit;
+  s.demand_bytes = e.demanded;
+  s.stall = m.stall;
+  s.steps = e.steps;
+  s.ops = e.ops;
+  s.raw_faults = e.faults;
+  s.reads = e.reads;
+  s.writes = e.writes;
+  s.evictions = e.evictions;
+  s.min_budget = m.min_budget();
+  const auto name = m.names.find(e.need_site);
+  if (name != m.names.end()) s.min_budget_op = name->second;
+  s.small_held = m.small->held();
+  s.small_live = m.small->live();
+  s.arena_bytes = m.space.used();
+  s.mechanism = m.mover->name();
+  s.policy = m.options.policy;
+  s.spill_dir = m.options.spill_dir;
+  return s;
+}
+
+}  // namespace outsize::host

@@ -1,0 +1,232 @@
+// Memory that was born before us, taken over in place: addresses do not change. Only whole pages
+// are managed; the odd bytes at both ends stay where they are. Long ranges are cut into pieces, so
+// that a view of a large file mapping brings up only what it covers.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstring>
+#include <mutex>
+
+#include "platforms/host/runtime_impl.h"
+
+namespace outsize::host {
+namespace {
+
+struct Mapping {
+  std::uintptr_t begin = 0, end = 0;
+  bool write = false, shared = false, file = false, special = false;
+  std::uint64_t offset = 0;
+  std::string path;
+};
+
+// The mappings that cover [begin, end), in order; empty where one is missing.
+std::vector<Mapping> mappings_of(std::uintptr_t begin, std::uintptr_t end) {
+  std::vector<Mapping> found;
+  std::FILE* maps = std::fopen("/proc/self/maps", "re");
+  if (maps == nullptr) return found;
+  char line[4608];
+  while (std::fgets(line, sizeof line, maps) != nullptr) {
+    Mapping m;
+    char mode[8] = "", path[4096] = "";
+    std::uint64_t inode = 0;
+    if (std::sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %7s %" SCNx64 " %*s %" SCNu64 " %4095[^\n]",
+                    &m.begin, &m.end, mode, &m.offset, &inode, path) < 5) {
+      continue;
+    }
+    if (m.end <= begin || m.begin >= end) continue;
+    m.write = mode[1] == 'w';
+    m.shared = mode[3] == 's';
+    m.file = inode != 0;
+    m.path = path;
+    m.special = !m.file && path[0] == '[' && m.path != "[heap]" && m.path.rfind("[anon", 0) != 0;
+    found.push_back(m);
+  }
+  std::fclose(maps);
+  std::uintptr_t at = begin;
+  for (const Mapping& m : found) {
+    if (m.begin > at) return {};
+    at = m.end;
+  }
+  if (at < end) found.clear();
+  return found;
+}
+
+// Whether any page of [begin, end) is a private copy: it differs from the file.
+bool any_private_copy(const char* begin, Bytes bytes) {
+  const int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return true;
+  std::vector<std::uint64_t> flags(static_cast<std::size_t>(bytes / kPageBytes));
+  const auto page = reinterpret_cast<std::uintptr_t>(begin) / kPageBytes;
+  const auto size = flags.size() * sizeof(std::uint64_t);
+  const ssize_t got = pread(fd, flags.data(), size, static_cast<off_t>(page * sizeof(std::uint64_t)));
+  close(fd);
+  if (got != static_cast<ssize_t>(size)) return true;
+  constexpr std::uint64_t kPresentOrSwapped = 3ULL << 62, kFilePage = 1ULL << 61;
+  return std::any_of(flags.begin(), flags.end(), [](std::uint64_t flag) {
+    return (flag & kPresentOrSwapped) != 0 && (flag & kFilePage) == 0;
+  });
+}
+
+}  // namespace
+
+const AdoptedRange* Runtime::Impl::adopted_at(const void* address) const {
+  const char* p = static_cast<const char*>(address);
+  if (p < adopted_begin || p >= adopted_end) return nullptr;
+  auto at = adopted.upper_bound(p);
+  if (at == adopted.begin()) return nullptr;
+  --at;
+  return p < at->second.begin + at->second.bytes ? &at->second : nullptr;
+}
+
+void Runtime::Impl::add_adopted_operands(const Operand& operand) {
+  const AdoptedRange* range = adopted_at(operand.address);
+  if (range == nullptr) return;
+  const char* p = static_cast<const char*>(operand.address);
+  const Bytes from = std::max<Bytes>(p - range->first, 0);
+  const Bytes to = std::min<Bytes>(p - range->first + static_cast<Bytes>(operand.bytes), range->managed);
+  for (Bytes at = from / kAdoptedPiece; at * kAdoptedPiece < to; ++at) {
+    refs.push_back({range->pieces[static_cast<std::size_t>(at)], operand.access});
+  }
+}
+
+bool Runtime::adopt(void* address, std::size_t bytes, void (*free)(void*), void* context) {
+  Impl& m = *the_impl();
+  if (m.in_child.load(std::memory_order_relaxed) || bytes < static_cast<std::size_t>(kLargeBytes)) {
+    return false;
+  }
+  AdoptedRange range;
+  range.begin = static_cast<char*>(address);
+  range.bytes = bytes;
+  range.free = free;
+  range.context = context;
+  const auto begin = reinterpret_cast<std::uintptr_t>(address);
+  const auto first = static_cast<std::uintptr_t>(round_up(static_cast<Bytes>(begin), kPageBytes));
+  auto last = (begin + bytes) / kPageBytes * kPageBytes;
+  std::lock_guard guard(m.lock);
+  const std::vector<Mapping> mappings = mappings_of(first, last);
+  if (mappings.empty()) return false;
+  const bool file = mappings.front().file;
+  for (const Mapping& mapping : mappings) {
+    if (mapping.shared || mapping.special || mapping.file != file) return false;
+    if (!file && !mapping.write) return false;
+  }
+  if (file) {
+    const Mapping& mapping = mappings.front();
+    range.fd = open(mapping.path.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
+    if (range.fd < 0) range.fd = open(mapping.path.c_str(), O_RDONLY | O_CLOEXEC);
+    struct stat status {};
+    if (range.fd < 0 || fstat(range.fd, &status) != 0 || mappings.size() != 1) {
+      if (range.fd >= 0) close(range.fd);
+      return false;
+    }
+    // The last page of the file stays mapped: it need not be whole.
+    const std::uint64_t start = mapping.offset + (first - mapping.begin);
+    const auto whole = static_cast<std::uint64_t>(status.st_size) / kPageBytes * kPageBytes;
+    last = std::min<std::uintptr_t>(last, first + (whole > start ? whole - start : 0));
+    range.pieces.push_back(static_cast<ExtentId>(start / kPageBytes));  // unpacked by adopt_range
+  }
+  range.first = reinterpret_cast<char*>(first);
+  range.managed = static_cast<Bytes>(last - first);
+  if (last <= first || range.managed < kLargeBytes / 2) {
+    if (range.fd >= 0) close(range.fd);
+    return false;
+  }
+  return m.adopt_range(std::move(range), file);
+}
+
+// Replaces a file mapping, piece by piece, by memory of ours whose valid copy is the file; pieces
+// that were written to keep their bytes.
+bool Runtime::Impl::adopt_range(AdoptedRange range, bool file) {
+  const std::int64_t source =
+      file ? static_cast<std::int64_t>(range.pieces.front()) * kPageBytes : 0;
+  range.pieces.clear();
+  if (!file && madvise(range.first, static_cast<std::size_t>(range.managed), MADV_POPULATE_WRITE) != 0) {
+    return false;
+  }
+  std::vector<char> changed;
+  if (!file && !mover->attach(range.first, range.managed)) return false;
+  for (Bytes at = 0; at < range.managed; at += kAdoptedPiece) {
+    char* address = range.first + at;
+    const Bytes bytes = std::min(kAdoptedPiece, range.managed - at);
+    bool absent = false;
+    if (file) {
+      absent = !any_private_copy(address, bytes);
+      if (!absent) changed.assign(address, address + bytes);
+      if (mmap(address, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
+               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
+        return false;
+      }
+      if (!absent) std::memcpy(address, changed.data(), static_cast<std::size_t>(bytes));
+      if (!mover->attach(address, bytes)) return false;
+      if (absent && !mover->discard(address, bytes)) return false;
+    }
+    const ExtentId id = new_id();
+    HostExtent& e = extents[id];
+    e.kind = HostExtent::Kind::kAdopted;
+    e.range = {address, bytes, 0};
+    e.source_fd = absent ? range.fd : -1;
+    e.source_offset = source + at;
+    e.asked = bytes;
+    range.pieces.push_back(id);
+    large_live += bytes;
+    if (!absent) pool->add_present(bytes);
+    Input input;
+    input.kind = Input::Kind::kAdopt;
+    input.extent = id;
+    input.bytes = bytes;
+    input.flag = absent;
+    feed(input);
+  }
+  range.pieces_left = static_cast<std::uint32_t>(range.pieces.size());
+  adopted_begin = adopted_begin == nullptr ? range.begin : std::min<const char*>(adopted_begin, range.begin);
+  adopted_end = std::max<const char*>(adopted_end, range.begin + range.bytes);
+  tensor_peak = std::max(tensor_peak, large_live + small->live());
+  const char* key = range.begin;
+  adopted.emplace(key, std::move(range));
+  return true;
+}
+
+void Runtime::deallocate_adopted(void* address) noexcept {
+  Impl& m = *the_impl();
+  if (m.in_child.load(std::memory_order_relaxed)) return;  // the parent's
+  std::unique_lock guard(m.lock);
+  const auto at = m.adopted.find(static_cast<const char*>(address));
+  if (at == m.adopted.end()) return;
+  for (const ExtentId id : std::vector<ExtentId>(at->second.pieces)) {
+    Input input;
+    input.kind = Input::Kind::kDeath;
+    input.extent = id;
+    m.feed(input);
+  }
+  while (at->second.pieces_left > 0) {  // transfers under way still use the memory
+    guard.unlock();
+    usleep(200);
+    guard.lock();
+  }
+  AdoptedRange range = std::move(at->second);
+  m.adopted.erase(at);
+  m.mover->detach(range.first, range.managed).ok();
+  guard.unlock();
+  range.free(range.context);
+  if (range.fd >= 0) close(range.fd);
+}
+
+// The engine is done with a piece of a dead adopted range.
+void Runtime::Impl::release_adopted(ExtentId id) {
+  HostExtent& e = extents[id];
+  if (table[id].resident_at_death) pool->add_present(-e.range.bytes);
+  large_live -= e.range.bytes;
+  for (auto& [begin, range] : adopted) {
+    if (e.range.address < range.first || e.range.address >= range.first + range.managed) continue;
+    --range.pieces_left;
+    break;
+  }
+  e = HostExtent{};
+  free_ids.push_back(id);
+}
+
+}  // namespace outsize::host

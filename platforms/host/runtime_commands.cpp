@@ -1,0 +1,271 @@
+// Commands become page moves and transfers; completions become inputs.
+//
+// Note [Exposed extents]. On userfaultfd, pages cannot be moved into place and write-protected in
+// one step: between the two, a thread that never faulted could write unnoticed. Only raw pointers
+// can do that, so an extent that a raw pointer is known to reach (it faulted, or Python handed out
+// its address) is installed as changed and its copy below forgotten. See ADR 0004.
+#include <cstdlib>
+#include <ctime>
+#include <mutex>
+
+#include "platforms/host/runtime_impl.h"
+
+namespace outsize::host {
+namespace {
+
+constexpr Nanos kPlanEvery = 150'000;  // between plans on the op path
+
+IoRequest::Urgency io_urgency(Urgency urgency) {
+  switch (urgency) {
+    case Urgency::kDemand: return IoRequest::Urgency::kDemand;
+    case Urgency::kPrefetch: return IoRequest::Urgency::kPrefetch;
+    case Urgency::kPressedWrite: return IoRequest::Urgency::kPressedWrite;
+    case Urgency::kWriteAhead: return IoRequest::Urgency::kWriteAhead;
+  }
+  return IoRequest::Urgency::kDemand;
+}
+
+[[noreturn]] void die(const std::string& message) {
+  std::fprintf(stderr, "outsize: %s\n", message.c_str());
+  std::fflush(stderr);
+  std::abort();
+}
+
+}  // namespace
+
+Nanos monotonic_now() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<Nanos>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
+
+Outcome Runtime::Impl::feed(const Input& input) {
+  const Outcome outcome = engine->step(input, commands);
+  if (!commands.empty() && !running_commands) run_commands();
+  return outcome;
+}
+
+// Commands may lead to inputs (a slot that cannot be had) and so to more commands: one flat loop.
+void Runtime::Impl::run_commands() {
+  running_commands = true;
+  while (next_command < commands.size()) {
+    const Command command = commands[next_command++];
+    run(command);
+  }
+  commands.clear();
+  next_command = 0;
+  running_commands = false;
+}
+
+void Runtime::Impl::run(const Command& command) {
+  HostExtent* e = command.extent < extents.size() ? &extents[command.extent] : nullptr;
+  switch (command.kind) {
+    case Command::Kind::kGrant:
+    case Command::Kind::kRefuse: {
+      ThreadSlot& waiting = *threads[command.thread];
+      waiting.refused = command.kind == Command::Kind::kRefuse;
+      if (waiting.refused) {
+        waiting.refusal = command.refusal;
+        waiting.needed = command.bytes;
+        if (command.refusal == Refusal::kIo) {
+          waiting.error = io_error;
+          io_error_pending = false;
+        }
+      }
+      waiting.signal.store(1, std::memory_order_release);
+      waiting.signal.notify_one();
+      break;
+    }
+    case Command::Kind::kEvict: evict(command.extent); break;
+    case Command::Kind::kFetch: start_fetch(command); break;
+    case Command::Kind::kInstall: install(command); break;
+    case Command::Kind::kAbandon:
+      pool->put(e->staging);
+      e->staging = {};
+      break;
+    case Command::Kind::kWrite: start_write(command); break;
+    case Command::Kind::kUnguard:
+      if (Status status = mover->unguard(e->range.address, e->range.bytes); !status) {
+        die(status.error().message());
+      }
+      break;
+    case Command::Kind::kForget: forget_copy(command.extent); break;
+    case Command::Kind::kRelease: release(command.extent); break;
+    case Command::Kind::kResume: mover->resume(e->range.address, e->range.bytes); break;
+    case Command::Kind::kPromote: io->promote(command.extent, io_urgency(command.urgency)); break;
+    case Command::Kind::kFatal:
+      die("a raw access (NumPy view, memoryview or pointer) to a spilled tensor cannot be served: " +
+          (io_error.what.empty() ? std::string("no room can be made for it") : io_error.message()) +
+          " The run stops rather than go on with wrong bytes. Try a larger --budget or another "
+          "--spill-dir.");
+  }
+}
+
+void Runtime::Impl::evict(ExtentId id) {
+  HostExtent& e = extents[id];
+  if (e.kind == HostExtent::Kind::kSmall) small->on_evict(id);
+  auto to = space.take(e.range.bytes);
+  if (!to) die("the address space reserved for tensors is exhausted");
+  if (Status status = mover->move_out(e.range.address, to->address, e.range.bytes); !status) {
+    die(status.error().message());
+  }
+  pool->put(*to);
+}
+
+void Runtime::Impl::start_fetch(const Command& command) {
+  HostExtent& e = extents[command.extent];
+  Result<PageRange> staging = pool->take(e.range.bytes);
+  if (!staging) {
+    io_failed(command.extent, false, staging.error());
+    return;
+  }
+  e.staging = *staging;
+  const bool source = !e.slot.valid() && e.source_fd >= 0;
+  IoRequest request;
+  request.kind = IoRequest::Kind::kRead;
+  request.urgency = io_urgency(command.urgency);
+  request.fd = source ? e.source_fd : spill->fd();
+  request.offset = source ? e.source_offset : e.slot.offset;
+  request.memory = e.staging.address;
+  request.bytes = e.staging.bytes;
+  request.token = command.extent;
+  io->submit(request);
+}
+
+void Runtime::Impl::install(const Command& command) {
+  HostExtent& e = extents[command.extent];
+  Status status = mover->move_in(e.staging.address, e.range.address, e.range.bytes, command.flag);
+  if (!status) die(status.error().message());
+  space.put_back(e.staging);
+  e.staging = {};
+}
+
+void Runtime::Impl::start_write(const Command& command) {
+  HostExtent& e = extents[command.extent];
+  if (!e.slot.valid()) {
+    Result<Slot> reserved = spill->allocate(e.range.bytes);
+    if (!reserved) {
+      table[command.extent].guarded = false;
+      io_failed(command.extent, true, reserved.error());
+      return;
+    }
+    e.slot = *reserved;
+  }
+  if (Status status = mover->guard(e.range.address, e.range.bytes); !status) {
+    table[command.extent].guarded = false;
+    io_failed(command.extent, true, status.error());
+    return;
+  }
+  IoRequest request;
+  request.kind = IoRequest::Kind::kWrite;
+  request.urgency = io_urgency(command.urgency);
+  request.fd = spill->fd();
+  request.offset = e.slot.offset;
+  request.memory = e.range.address;
+  request.bytes = e.range.bytes;
+  request.token = command.extent;
+  io->submit(request);
+}
+
+void Runtime::Impl::forget_copy(ExtentId id) {
+  HostExtent& e = extents[id];
+  if (e.slot.valid()) spill->release(e.slot);
+  e.slot = {};
+}
+
+void Runtime::Impl::release(ExtentId id) {
+  HostExtent& e = extents[id];
+  forget_copy(id);
+  if (e.staging.address != nullptr) {
+    pool->put(e.staging);
+    e.staging = {};
+  }
+  Extent& record = table[id];
+  if (record.guarded) {
+    record.guarded = false;
+    if (Status status = mover->unguard(e.range.address, e.range.bytes); !status) {
+      die(status.error().message());
+    }
+  }
+  if (e.kind == HostExtent::Kind::kAdopted) {
+    release_adopted(id);
+    return;
+  }
+  if (e.kind == HostExtent::Kind::kSmall) small->forget(id);
+  const auto chunk = e.range.address == nullptr
+                         ? std::size_t{0}
+                         : static_cast<std::size_t>((e.range.address - arena) / kChunkBytes);
+  for (std::uint32_t i = 0; i < e.range.chunks; ++i) chunk_owner[chunk + i] = kNoExtent;
+  if (e.range.address == nullptr) {
+    // It was refused its pages: there is nothing to give back.
+  } else if (record.resident_at_death) {
+    pool->put(e.range);
+    if (!serving) pool->trim(0);
+  } else {
+    space.put_back(e.range);
+  }
+  e = HostExtent{};
+  free_ids.push_back(id);
+}
+
+// Feeds a transfer that never began as one that failed.
+void Runtime::Impl::io_failed(ExtentId id, bool write, Error error) {
+  io_error = std::move(error);
+  io_error_pending = true;  // the next op is told, unless somebody who waits is
+  Input input;
+  input.kind = write ? Input::Kind::kWriteDone : Input::Kind::kReadDone;
+  input.extent = id;
+  input.flag = true;
+  engine->step(input, commands);
+  if (!running_commands) run_commands();
+}
+
+void Runtime::Impl::io_done(const IoResult& result) {
+  std::lock_guard guard(lock);
+  const auto id = static_cast<ExtentId>(result.token);
+  const bool write = table[id].where != Where::kFetching;
+  if (!result.status.ok()) {
+    io_failed(id, write, result.status.error());
+    return;
+  }
+  Input input;
+  input.kind = write ? Input::Kind::kWriteDone : Input::Kind::kReadDone;
+  input.extent = id;
+  input.now = result.nanos;
+  feed(input);
+  last_plan = 0;
+  plan_if_useful(monotonic_now());
+}
+
+void Runtime::Impl::plan_if_useful(Nanos now) {
+  if (!engine->wants_plan() || now - last_plan < kPlanEvery) return;
+  last_plan = now;
+  Input input;
+  input.kind = Input::Kind::kPlan;
+  input.now = now;
+  feed(input);
+}
+
+void Runtime::Impl::on_fault(const Fault& fault) {
+  std::lock_guard guard(lock);
+  const ExtentId id = extent_at(fault.address);
+  if (id == kNoExtent) {
+    const char* address = static_cast<const char*>(fault.address);
+    if (address >= arena && address < arena + static_cast<Bytes>(arena_chunks) * kChunkBytes) {
+      die("a raw pointer was used after its tensor died");
+    }
+    mover->resume(fault.address, kPageBytes);
+    return;
+  }
+  const HostExtent& e = extents[id];
+  if (static_cast<const char*>(fault.address) >= e.range.address + e.range.bytes) {
+    die("a raw pointer was used beyond the end of its tensor");
+  }
+  Input input;
+  input.kind = Input::Kind::kFault;
+  input.extent = id;
+  input.flag = fault.write;
+  feed(input);
+}
+
+}  // namespace outsize::host

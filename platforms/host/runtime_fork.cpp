@@ -1,0 +1,61 @@
+// Fork. Before: transfers have ended, the service thread stands still, the pool is given back, the
+// lock is held. In the child there are no threads of ours and no userfaultfd: interception is off,
+// memory comes from malloc, and a touch of spilled bytes reads them from the inherited spill file.
+#include <pthread.h>
+
+#include "platforms/host/fork_child.h"
+#include "platforms/host/runtime_impl.h"
+
+namespace outsize::host {
+namespace {
+
+// Runs in the child inside a signal handler: reads tables that no other thread changes any more.
+bool fill_in_child(void* address) {
+  Runtime::Impl& m = *the_impl();
+  const ExtentId id = m.extent_at(address);
+  if (id == kNoExtent) return false;
+  const HostExtent& e = m.extents[id];
+  const bool source = !e.slot.valid() && e.source_fd >= 0;
+  if (!source && (!e.slot.valid() || !m.spill)) return false;
+  return child_fill(e.range.address, e.range.bytes, source ? e.source_fd : m.spill->fd(),
+                    source ? e.source_offset : e.slot.offset);
+}
+
+}  // namespace
+
+void Runtime::Impl::before_fork() {
+  if (in_child.load()) return;
+  if (io) io->quiesce();
+  mover->before_fork();
+  lock.lock();
+  // Pages shared with a child cannot be moved: those that nobody needs are not shared.
+  pool->trim(0);
+  if (spill) spill->before_fork();
+}
+
+void Runtime::Impl::after_fork_parent() {
+  if (in_child.load()) return;
+  if (spill) spill->after_fork_parent();
+  lock.unlock();
+  mover->after_fork_parent();
+  if (io) io->resume();
+}
+
+void Runtime::Impl::after_fork_child() {
+  if (in_child.exchange(true)) return;
+  std::vector<PageMover::Range> closed;
+  for (ExtentId id = 0; id < extents.size(); ++id) {
+    const HostExtent& e = extents[id];
+    if (e.kind == HostExtent::Kind::kNone || e.range.address == nullptr) continue;
+    const Where where = table[id].where;
+    if (where == Where::kAbsent || where == Where::kFetching) {
+      closed.push_back({e.range.address, e.range.bytes});
+    }
+  }
+  mover->after_fork_child(closed.data(), closed.size(), fill_in_child);
+  if (io) io->after_fork_child();
+  if (spill) spill->after_fork_child();
+  lock.reset();
+}
+
+}  // namespace outsize::host

@@ -1,0 +1,156 @@
+// The body of the Runtime: tables, and the one place where engine commands become page moves and
+// transfers. Split over runtime.cpp (the adapter's calls), runtime_commands.cpp (commands and
+// completions), runtime_adopt.cpp (memory born before us) and runtime_fork.cpp.
+#pragma once
+
+#include <atomic>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/engine/engine.h"
+#include "core/trace/decision_log.h"
+#include "platforms/host/io_pool.h"
+#include "platforms/host/page_mover.h"
+#include "platforms/host/page_pool.h"
+#include "platforms/host/runtime.h"
+#include "platforms/host/runtime_lock.h"
+#include "platforms/host/small_storages.h"
+#include "platforms/host/spill_file.h"
+
+namespace outsize::host {
+
+// What the driver knows of an extent beyond the engine's record.
+struct HostExtent {
+  enum class Kind : std::uint8_t { kNone, kLarge, kSmall, kAdopted };
+  Kind kind = Kind::kNone;
+  bool orphan = false;           // adopted, its owner waits for the release
+  PageRange range;               // where its bytes belong
+  PageRange staging;             // where a read under way puts them
+  Slot slot;                     // its copy in the spill file
+  Bytes asked = 0;               // bytes the program asked for (large)
+  int source_fd = -1;            // adopted file mapping: its copy is there ...
+  std::int64_t source_offset = 0;
+};
+
+// One per thread that came by. Only its own thread waits on `signal`.
+struct ThreadSlot {
+  ThreadId id = 0;
+  std::uint32_t depth = 0;            // ops begun and not ended
+  std::vector<SiteId> sites;          // of those
+  std::atomic<std::uint32_t> signal{0};
+  bool refused = false;
+  Refusal refusal = Refusal::kBudget;
+  Bytes needed = 0;
+  Error error;
+};
+
+struct AdoptedRange {
+  char* begin = nullptr;   // of the storage
+  std::size_t bytes = 0;
+  char* first = nullptr;   // first managed byte, page aligned
+  Bytes managed = 0;
+  std::vector<ExtentId> pieces;  // kAdoptedPiece bytes each, the last may be shorter
+  std::uint32_t pieces_left = 0;
+  void (*free)(void*) = nullptr;
+  void* context = nullptr;
+  int fd = -1;
+};
+
+struct Runtime::Impl {
+  static constexpr std::uint32_t kArenaChunksMax = 1U << 19;  // 1 TiB of addresses
+  static constexpr Bytes kAdoptedPiece = 8 * kMiB;
+
+  Impl(const RuntimeOptions& runtime_options, char* arena, std::uint32_t chunks);
+
+  // --- set-up (runtime.cpp)
+  static Result<std::unique_ptr<Impl>> make(const RuntimeOptions& options);
+  Status start(const RuntimeOptions& options);
+  Status stop();
+
+  // --- under the lock
+  Outcome feed(const Input& input);          // engine, then its commands
+  void run_commands();                       // runtime_commands.cpp
+  void run(const Command& command);
+  void start_write(const Command& command);
+  void start_fetch(const Command& command);
+  void install(const Command& command);
+  void evict(ExtentId id);
+  void release(ExtentId id);
+  void forget_copy(ExtentId id);
+  void io_failed(ExtentId id, bool write, Error error);
+  void plan_if_useful(Nanos now);
+  ExtentId extent_at(const void* address) const;
+  ExtentId new_id();
+  Result<void*> allocate_large(ThreadSlot& slot, std::size_t bytes);
+  Result<void*> allocate_small(ThreadSlot& slot, std::size_t bytes);
+  Result<ExtentId> new_extent(ThreadSlot& slot, Bytes bytes, HostExtent::Kind kind);
+  void resolve(std::span<const Operand> operands);
+  Error refusal_error(const ThreadSlot& slot, const char* doing) const;
+  Error budget_error(Bytes needed, const char* doing, SiteId site) const;
+  Status wait(ThreadSlot& slot, const char* doing, Nanos since);
+  Bytes min_budget() const;
+  Bytes file_size() const { return spill ? spill->size() : 0; }
+
+  // --- on other threads
+  void io_done(const IoResult& result);
+  void on_fault(const Fault& fault);
+
+  // --- adoption (runtime_adopt.cpp), under the lock
+  bool adopt_range(AdoptedRange range, bool file);
+  const AdoptedRange* adopted_at(const void* address) const;
+  void release_adopted(ExtentId id);
+  void add_adopted_operands(const Operand& operand);
+
+  // --- fork (runtime_fork.cpp)
+  void before_fork();
+  void after_fork_parent();
+  void after_fork_child();
+
+  ThreadSlot& slot();
+
+  RuntimeOptions options;
+  mutable RuntimeLock lock;
+  char* arena = nullptr;
+  std::uint32_t arena_chunks = 0;
+  std::vector<ExtentId> chunk_owner;  // by chunk; kNoExtent: nobody's
+  std::unique_ptr<PageMover> mover;
+  AddressSpace space;
+  std::unique_ptr<PagePool> pool;
+  ExtentTable table;
+  std::vector<HostExtent> extents;    // by id
+  std::vector<ExtentId> free_ids;
+  std::unique_ptr<SmallStorages> small;
+  std::unique_ptr<SpillFile> spill;
+  std::unique_ptr<IoPool> io;
+  std::unique_ptr<Engine> engine;
+  Commands commands;
+  std::size_t next_command = 0;
+  bool running_commands = false;
+  std::vector<OperandRef> refs;       // scratch
+  std::vector<std::unique_ptr<ThreadSlot>> threads;
+  std::map<const char*, AdoptedRange> adopted;  // by begin
+  const char* adopted_begin = nullptr;          // bounds of all of them
+  const char* adopted_end = nullptr;
+  std::unordered_map<SiteId, std::string> names;
+  std::unique_ptr<DecisionLog> log;
+  std::FILE* log_file = nullptr;
+
+  bool serving = false;     // between start and stop
+  bool io_error_pending = false;
+  Error io_error;
+  Nanos stall = 0, last_plan = 0;
+  Bytes large_live = 0, tensor_peak = 0;
+  EngineStats before;       // of earlier engines (the runtime was started anew)
+  std::atomic<bool> in_child{false};
+};
+
+Nanos monotonic_now();
+
+// The Impl of this process, kept for its life once made: addresses outlive every Runtime.
+Runtime::Impl* the_impl() noexcept;
+
+}  // namespace outsize::host

@@ -1,0 +1,135 @@
+// Births and deaths: the adapter's allocator ends here.
+#include <cstdlib>
+#include <mutex>
+
+#include "platforms/host/runtime_impl.h"
+
+namespace outsize::host {
+
+ExtentId Runtime::Impl::new_id() {
+  if (free_ids.empty()) {
+    extents.emplace_back();
+    table.ensure(static_cast<ExtentId>(extents.size() - 1));
+    return static_cast<ExtentId>(extents.size() - 1);
+  }
+  const ExtentId id = free_ids.back();
+  free_ids.pop_back();
+  return id;
+}
+
+// A new extent with pages. The lock is held before and after, not throughout.
+Result<ExtentId> Runtime::Impl::new_extent(ThreadSlot& slot, Bytes bytes, HostExtent::Kind kind) {
+  const ExtentId id = new_id();
+  Input input;
+  input.kind = Input::Kind::kAlloc;
+  input.thread = slot.id;
+  input.extent = id;
+  input.bytes = bytes;
+  slot.signal.store(0, std::memory_order_relaxed);
+  if (feed(input) == Outcome::kWait) {
+    if (Status status = wait(slot, "allocation", monotonic_now()); !status) {
+      free_ids.push_back(id);
+      return status.error();
+    }
+  }
+  HostExtent& e = extents[id];
+  e.kind = kind;
+  Result<PageRange> range = pool->take(bytes);
+  if (!range) {
+    Input death;
+    death.kind = Input::Kind::kDeath;
+    death.extent = id;
+    feed(death);
+    return range.error();
+  }
+  extents[id].range = *range;
+  const auto chunk = static_cast<std::size_t>((range->address - arena) / kChunkBytes);
+  for (std::uint32_t i = 0; i < range->chunks; ++i) chunk_owner[chunk + i] = id;
+  return id;
+}
+
+Result<void*> Runtime::Impl::allocate_large(ThreadSlot& slot, std::size_t bytes) {
+  const Bytes asked = static_cast<Bytes>(bytes);
+  Result<ExtentId> id = new_extent(slot, round_up(asked, kPageBytes), HostExtent::Kind::kLarge);
+  if (!id) return id.error();
+  extents[*id].asked = asked;
+  large_live += asked;
+  return static_cast<void*>(extents[*id].range.address);
+}
+
+Result<void*> Runtime::Impl::allocate_small(ThreadSlot& slot, std::size_t bytes) {
+  const SiteId site = slot.sites.empty() ? 0 : slot.sites.back();
+  for (;;) {
+    ExtentId extent = kNoExtent;
+    char* address = small->allocate(static_cast<Bytes>(bytes), site, extent);
+    if (address != nullptr) {
+      Input input;
+      input.kind = Input::Kind::kTouch;
+      input.thread = slot.id;
+      input.extent = extent;
+      feed(input);
+      return static_cast<void*>(address);
+    }
+    Result<ExtentId> id = new_extent(slot, kChunkBytes, HostExtent::Kind::kSmall);
+    if (!id) return id.error();
+    small->open(*id, extents[*id].range.address, site);
+  }
+}
+
+Result<void*> Runtime::allocate(std::size_t bytes) {
+  if (bytes == 0) return static_cast<void*>(nullptr);
+  Impl& m = *the_impl();
+  if (m.in_child.load(std::memory_order_relaxed)) {
+    void* memory = nullptr;
+    if (posix_memalign(&memory, 64, bytes) != 0) {
+      return Error{ErrorCode::kOutOfBudget, "out of memory in a forked child", "allocation", ""};
+    }
+    return memory;
+  }
+  ThreadSlot& slot = m.slot();
+  std::lock_guard guard(m.lock);
+  // Outside any op nothing would hold the new extent until its pages are in place.
+  const bool bare = slot.depth == 0 && static_cast<Bytes>(bytes) >= kLargeBytes;
+  Input input;
+  input.thread = slot.id;
+  if (bare) {
+    input.kind = Input::Kind::kOpBegin;
+    input.now = m.engine->watching() ? monotonic_now() : 0;
+    m.feed(input);
+  }
+  Result<void*> memory = static_cast<Bytes>(bytes) >= kLargeBytes ? m.allocate_large(slot, bytes)
+                                                                  : m.allocate_small(slot, bytes);
+  if (bare) {
+    input = Input{};
+    input.kind = Input::Kind::kOpEnd;
+    input.thread = slot.id;
+    m.feed(input);
+  }
+  const Bytes live = m.large_live + m.small->live();
+  if (live > m.tensor_peak) m.tensor_peak = live;
+  return memory;
+}
+
+void Runtime::deallocate(void* address) noexcept {
+  if (address == nullptr) return;
+  if (!owns(address)) {
+    std::free(address);  // born in a forked child
+    return;
+  }
+  Impl& m = *the_impl();
+  if (m.in_child.load(std::memory_order_relaxed)) return;  // the parent's
+  std::lock_guard guard(m.lock);
+  const ExtentId id = m.extent_at(address);
+  HostExtent& e = m.extents[id];
+  if (e.kind == HostExtent::Kind::kSmall) {
+    if (!m.small->deallocate(id, static_cast<char*>(address))) return;
+  } else {
+    m.large_live -= e.asked;
+  }
+  Input input;
+  input.kind = Input::Kind::kDeath;
+  input.extent = id;
+  m.feed(input);
+}
+
+}  // namespace outsize::host
