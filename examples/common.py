@@ -10,6 +10,7 @@ import argparse
 import ast
 import hashlib
 import json
+import sys
 import sysconfig
 import time
 from collections.abc import Iterable, Iterator
@@ -59,11 +60,9 @@ def add_common_options(parser: argparse.ArgumentParser, steps: int) -> None:
 
 def parse(parser: argparse.ArgumentParser, tiny: dict[str, object]) -> argparse.Namespace:
     """Parses the command line; with --tiny, sizes that were not given become toy sizes."""
+    if "--tiny" in sys.argv[1:]:
+        parser.set_defaults(**tiny)
     args = parser.parse_args()
-    if args.tiny:
-        for name, value in tiny.items():
-            if getattr(args, name) == parser.get_default(name):
-                setattr(args, name, value)
     if args.threads:
         torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from outsize.session import Session
-    from outsize.stats import Stats
+    from outsize.counters import Stats
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -106,7 +106,7 @@ def step() -> None:
 
 def stats() -> Stats:
     """What outsize has done: so far, or until the last budget ended."""
-    from outsize.stats import Stats
+    from outsize.counters import Stats
 
     session = _session
     if session is not None:
@@ -116,7 +116,7 @@ def stats() -> Stats:
 
 def doctor(spill_dir: str | os.PathLike[str] = "", sample: str | int = "1GiB") -> dict[str, Any]:
     """What this machine offers: memory, disk bandwidth, fault mechanism, torch. Takes seconds."""
-    from outsize.doctor import examine
+    from outsize.checkup import examine
 
     return examine(os.fspath(spill_dir), sample)
 

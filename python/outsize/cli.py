@@ -161,9 +161,9 @@ def command_doctor(argv: Sequence[str]) -> int:
         "--sample", default="1GiB", type=size, metavar="SIZE", help="bytes to move each way (%(default)s)"
     )
     args = parser.parse_args(argv)
-    from outsize import doctor
+    from outsize import checkup
 
-    return doctor.main(args.spill_dir, args.sample, args.json)
+    return checkup.main(args.spill_dir, args.sample, args.json)
 
 
 def command_bench(argv: Sequence[str]) -> int:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-from outsize.stats import Stats
+from outsize.counters import Stats
 
 INTERVAL_SECONDS = 0.5
 LOG_EVERY_SECONDS = 60.0

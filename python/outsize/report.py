@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from outsize import machine
-from outsize.stats import Stats
+from outsize.counters import Stats
 from outsize.units import format_bytes, format_seconds
 
 

@@ -28,6 +28,7 @@ class Supervisor:
     def __init__(self, args: argparse.Namespace) -> None:
         self._args = args
         self._live: Any = None
+        self._started = False
         self._pid = os.getpid()
 
     def install(self) -> None:
@@ -41,6 +42,7 @@ class Supervisor:
         return chosen | {"decision_log": self._args.decision_log}
 
     def _start(self) -> None:
+        self._started = True
         try:
             api.enable(**self.options())
         except (RuntimeError, ImportError, ValueError) as error:
@@ -59,7 +61,7 @@ class Supervisor:
             self._live.stop()
         stats = api.stats()
         if not stats.budget:
-            if not self._args.quiet and "torch" not in sys.modules:
+            if not self._started and not self._args.quiet:
                 print("outsize: the program never imported torch.", file=sys.stderr)
             return
         from outsize import report

@@ -10,7 +10,7 @@ from typing import Any
 from outsize import raw, threads
 from outsize.compiled import Core
 from outsize.patching import Patches
-from outsize.stats import Stats
+from outsize.counters import Stats
 from outsize.steps import StepTracker
 from outsize.units import MemoryLimits, format_bytes, parse_budget, parse_size
 

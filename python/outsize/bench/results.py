@@ -1,0 +1,203 @@
+"""From step times to what is worth saying: medians, ratios, the limit, equal losses; table and JSON."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from dataclasses import dataclass, field
+from typing import Any, TextIO
+
+from outsize import machine
+from outsize.bench.runner import Run
+from outsize.units import format_bytes
+
+
+@dataclass
+class Outcome:
+    """Everything one benchmark found."""
+
+    workload: str
+    args: list[str]
+    warmup: int
+    steps: int
+    machine: dict[str, Any]
+    runs: list[Run]
+    peak_tensor_bytes: int = 0  # of plain, over steps >= 2; 0: not counted
+    disk_before: dict[str, Any] = field(default_factory=dict)
+    disk_after: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def plain(self) -> Run | None:
+        """The faster of the plain runs: the one that counts."""
+        times = [
+            (time, index)
+            for index, run in enumerate(self.runs)
+            if run.mode == "plain" and not run.budget and (time := self.median(run)) is not None
+        ]
+        return self.runs[min(times)[1]] if times else None
+
+    def counted(self, run: Run) -> list[float]:
+        """The seconds of the steps after the warm-up."""
+        return [time for time in run.step_seconds[run.warmup :] if time is not None]
+
+    def median(self, run: Run) -> float | None:
+        times = self.counted(run)
+        return statistics.median(times) if times else None
+
+    def ratio(self, run: Run) -> float | None:
+        """Step time over plain's."""
+        mine = self.median(run)
+        plain = self.median(self.plain) if self.plain else None
+        return mine / plain if mine and plain else None
+
+    def per_step(self, run: Run, counter: str) -> float | None:
+        """How much a counter grew in each step after the warm-up, on average."""
+        measured = [stats[counter] for stats in run.stats if counter in stats]
+        measured = measured[: len(run.step_seconds)]  # without what came after the last step
+        if len(measured) <= run.warmup:
+            return None
+        first = measured[run.warmup - 1] if run.warmup else 0
+        return (measured[-1] - first) / (len(measured) - run.warmup)
+
+    def losses_equal(self, run: Run) -> bool | None:
+        """Whether every loss has plain's bits; None: nothing to compare."""
+        reference = self.plain or next((r for r in self.runs if r.losses and not r.failure), None)
+        if reference is None or reference is run or not run.losses or not reference.losses:
+            return None
+        shared = min(len(run.losses), len(reference.losses))  # under swap it may run fewer steps
+        return run.losses[:shared] == reference.losses[:shared]
+
+    def limit(self, run: Run) -> tuple[float, str] | None:
+        """max(compute, down/W, up/R, (down+up)/mixed), with the bytes that were in fact moved."""
+        plain = self.median(self.plain) if self.plain else None
+        up, down = self.per_step(run, "read_bytes"), self.per_step(run, "write_bytes")
+        disks = [disk for disk in (self.disk_before, self.disk_after) if "read" in disk]
+        if plain is None or up is None or down is None or not disks:
+            return None
+
+        def rate(*names: str) -> float:
+            return sum(disk[name] for disk in disks for name in names) / len(disks)
+
+        bounds = [
+            (plain, "compute"),
+            (down / rate("write"), "disk writes"),
+            (up / rate("read"), "disk reads"),
+            ((up + down) / rate("mixed_read", "mixed_write"), "disk, mixed"),
+        ]
+        return max(bounds)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "workload": self.workload,
+            "args": self.args,
+            "warmup_steps": self.warmup,
+            "counted_steps": self.steps,
+            "machine": self.machine,
+            "disk_before": self.disk_before,
+            "disk_after": self.disk_after,
+            "plain_peak_tensor_bytes": self.peak_tensor_bytes,
+            "runs": [self._run_json(run) for run in self.runs],
+            "notes": self.notes,
+        }
+
+    def _run_json(self, run: Run) -> dict[str, Any]:
+        limit = self.limit(run)
+        return {
+            "label": run.label,
+            "mode": run.mode,
+            "budget_bytes": run.budget,
+            "failure": run.failure,
+            "step_seconds": run.step_seconds,
+            "median_step_seconds": self.median(run),
+            "ratio_to_plain": self.ratio(run),
+            "losses": run.losses,
+            "losses_equal": self.losses_equal(run),
+            "imports_rss_bytes": run.imports_rss,
+            "peak_rss_bytes": run.peak_rss,
+            "moved_up_per_step": self.per_step(run, "read_bytes"),
+            "moved_down_per_step": self.per_step(run, "write_bytes"),
+            "stall_seconds_per_step": self.per_step(run, "stall_seconds"),
+            "limit_seconds_with_measured_bytes": limit[0] if limit else None,
+            "limit_bound_by": limit[1] if limit else None,
+            "stats": run.stats[-1] if run.stats else {},
+        }
+
+
+COLUMNS = (
+    "run", "budget", "peak", "peak RSS", "step", "÷ plain", "up/step", "down/step", "stall/step",
+    "÷ limit*", "losses equal",
+)  # fmt: skip
+
+
+def cells(outcome: Outcome, run: Run) -> list[str]:
+    """One row of the table."""
+    up, down = outcome.per_step(run, "read_bytes"), outcome.per_step(run, "write_bytes")
+    stall, median = outcome.per_step(run, "stall_seconds"), outcome.median(run)
+    ratio, limit = outcome.ratio(run), outcome.limit(run)
+    held = run.stats[-1].get("resident_peak") if run.stats else None
+    if held is None and run is outcome.plain and outcome.peak_tensor_bytes:
+        held = outcome.peak_tensor_bytes
+    equal = {True: "yes", False: "NO", None: "-"}[outcome.losses_equal(run)]
+    return [
+        run.label,
+        format_bytes(run.budget) if run.budget else "-",
+        format_bytes(held) if held else "-",
+        format_bytes(run.peak_rss) if run.peak_rss else "-",
+        f"{median:.3g} s" if median is not None else ("FAILED" if run.failure else "-"),
+        f"{ratio:.3f}" if ratio is not None else "-",
+        format_bytes(up) if up is not None else "-",
+        format_bytes(down) if down is not None else "-",
+        f"{stall:.2f} s" if stall is not None else "-",
+        f"{median / limit[0]:.2f} ({limit[1]})" if limit and median else "-",
+        equal,
+    ]
+
+
+def print_table(outcome: Outcome, stream: TextIO | None = None) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    out = stream if stream is not None else sys.stdout
+    table = Table(title=f"{outcome.workload} {' '.join(outcome.args)}".strip(), box=box.SIMPLE_HEAD)
+    rows = [cells(outcome, run) for run in outcome.runs]
+    # A column in which nobody has anything to say is left out.
+    shown = [i for i in range(len(COLUMNS)) if any(row[i] != "-" for row in rows)]
+    for index in shown:
+        table.add_column(Text(COLUMNS[index]), justify="left" if index == 0 else "right")
+    for row in rows:
+        table.add_row(*(Text(row[index]) for index in shown))
+    # A file or pipe has no width of its own: a row stays a row.
+    console = Console(file=out, width=None if out.isatty() else 160, highlight=False)
+    console.print(table)
+    for line in footnotes(outcome):
+        console.print(Text(line), soft_wrap=True)
+
+
+def footnotes(outcome: Outcome) -> list[str]:
+    lines = [machine.one_line(outcome.machine)]
+    for name, disk in (("before", outcome.disk_before), ("after", outcome.disk_after)):
+        if "read" in disk:
+            lines.append(
+                f"disk {name}: read {disk['read'] / 1e9:.2f}, write {disk['write'] / 1e9:.2f} GB/s;"
+                f" mixed {disk['mixed_read'] / 1e9:.2f} + {disk['mixed_write'] / 1e9:.2f} GB/s"
+                f" ({format_bytes(disk['sample'])} each)"
+            )
+        elif disk:
+            lines.append(f"disk {name}: {disk.get('error', 'not measured')}")
+    if any(outcome.limit(run) for run in outcome.runs):
+        lines.append(
+            "* limit: max(plain's step, down ÷ write, up ÷ read, both ÷ mixed bandwidth) with the"
+            " bytes that were in fact moved, not the fewest that an omniscient planner would move."
+        )
+    lines.append(f"Steps in seconds, {outcome.warmup} warm-up | {outcome.steps} counted, in turns:")
+    for run in outcome.runs:
+        times = [f"{time:.2f}" if time is not None else "(built)" for time in run.step_seconds]
+        split = " ".join(times[: run.warmup]) + " | " + " ".join(times[run.warmup :])
+        lines.append(f"  {run.label}: {split}")
+    for run in outcome.runs:
+        if run.failure:
+            lines.append(f"FAILED {run.failure}")
+    return lines + outcome.notes
