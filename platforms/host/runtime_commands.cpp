@@ -4,6 +4,7 @@
 // one step: between the two, a thread that never faulted could write unnoticed. Only raw pointers
 // can do that, so an extent that a raw pointer is known to reach (it faulted, or Python handed out
 // its address) is installed as changed and its copy below forgotten. See ADR 0004.
+#include <algorithm>
 #include <cstdlib>
 #include <ctime>
 #include <mutex>
@@ -55,6 +56,9 @@ void Runtime::Impl::run_commands() {
   commands.clear();
   next_command = 0;
   running_commands = false;
+  // Pages that were adopted and then left have no place in the budget.
+  const Bytes excess = pool->present() - options.budget;
+  if (excess > 0 && pool->bytes() > 0) pool->trim(std::max<Bytes>(pool->bytes() - excess, 0));
 }
 
 void Runtime::Impl::run(const Command& command) {

@@ -26,10 +26,12 @@ bool fill_in_child(void* address) {
 void Runtime::Impl::before_fork() {
   if (in_child.load()) return;
   if (io) io->quiesce();
-  mover->before_fork();
   lock.lock();
   // Pages shared with a child cannot be moved: those that nobody needs are not shared.
   pool->trim(0);
+  lock.unlock();
+  mover->before_fork();  // its service thread may be waiting for our lock: not held here
+  lock.lock();
   if (spill) spill->before_fork();
 }
 
