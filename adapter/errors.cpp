@@ -1,0 +1,13 @@
+#include "adapter/errors.h"
+
+#include <c10/util/Exception.h>
+
+namespace outsize::adapter {
+
+void throw_error(const Error& error) {
+  const c10::SourceLocation here = {__func__, __FILE_NAME__, static_cast<uint32_t>(__LINE__)};
+  if (error.code == ErrorCode::kOutOfBudget) throw c10::OutOfMemoryError(here, error.message());
+  throw c10::Error(here, error.message());
+}
+
+}  // namespace outsize::adapter

@@ -1,0 +1,104 @@
+#include "adapter/interception.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <pthread.h>
+#include <torch/csrc/autograd/graph_task.h>
+#include <torch/library.h>
+
+#include <mutex>
+#include <vector>
+
+#include "adapter/gate.h"
+#include "adapter/hot_ops.h"
+#include "adapter/multi_tensor.h"
+#include "adapter/op_info.h"
+#include "adapter/op_scope.h"
+#include "adapter/operands.h"
+
+namespace outsize::adapter {
+
+int current_backward_pass() { return torch::autograd::get_current_graph_task_id(); }
+
+void name_site_slowly(host::Runtime& runtime, ThreadState& state, SiteId site,
+                      const OperandCollector& operands, const std::string& op_name,
+                      bool in_backward) {
+  runtime.name_site(site, operands.describe(op_name, in_backward).c_str());
+  SiteId* const seen = state.seen[site % ThreadState::kSeenSets];
+  seen[1] = seen[0];
+  seen[0] = site;
+}
+
+namespace {
+
+void run_boxed(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const c10::DispatchKeySet below = keys & kBelowKey;
+  const OpInfo& info = op_info(op);
+  if (info.kind == OpKind::kLight || open_runtime() == nullptr) {
+    return op.redispatchBoxed(below, stack);
+  }
+  const GateEntry gate;
+  if (gate.runtime() == nullptr) return op.redispatchBoxed(below, stack);
+  if (info.kind == OpKind::kMultiTensor) return run_in_pieces(op, info, below, stack, gate);
+  OperandCollector operands(gate.state());
+  collect_boxed(operands, op.schema().arguments().size(), info, *stack);
+  const OpScope scope(*gate.runtime(), gate.state(), operands, info.hash, info.name);
+  op.redispatchBoxed(below, stack);
+}
+
+// Ops that touch no bytes skip us altogether. What is registered later than this is classified when
+// it first comes by.
+void register_fallthroughs(c10::Dispatcher& dispatcher) {
+  // Never taken back: the registrations must outlive every op, and so does the process.
+  static auto* const handles = new std::vector<c10::RegistrationHandleRAII>;
+  for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
+    const auto op = dispatcher.findSchema(name);
+    if (!op || op->hasKernelForDispatchKey(kKey)) continue;
+    OpInfo info;
+    classify(*op, info);
+    if (info.kind != OpKind::kLight) continue;
+    handles->push_back(dispatcher.registerImpl(name, kKey, c10::KernelFunction::makeFallthrough(),
+                                               std::nullopt, nullptr, "outsize"));
+  }
+}
+
+Status install() {
+  c10::Dispatcher& dispatcher = c10::Dispatcher::singleton();
+  if (dispatcher.hasBackendFallbackForDispatchKey(kKey)) {
+    return Error{ErrorCode::kUnsupported,
+                 std::string("outsize needs PyTorch's dispatch key ") + c10::toString(kKey) +
+                     ", but another library in this process has registered a fallback for it.",
+                 "interception", "Do not load that library (torchdistx is one) together with outsize."};
+  }
+  static auto* const fallback = new c10::RegistrationHandleRAII(dispatcher.registerFallback(
+      kKey, c10::KernelFunction::makeFromBoxedFunction<&run_boxed>(), "outsize"));
+  (void)fallback;
+  register_hot_ops();
+  register_fallthroughs(dispatcher);
+  watch_deregistration();
+  // A forked child goes on without us: its ops need not even come by.
+  pthread_atfork(nullptr, nullptr, [] { include_thread(false); });
+  return {};
+}
+
+}  // namespace
+
+Status install_interception() {
+  static std::mutex* const mutex = new std::mutex;
+  static bool installed = false;
+  const std::lock_guard lock(*mutex);
+  if (installed) return {};
+  Status status = install();
+  installed = status.ok();
+  return status;
+}
+
+bool thread_included() { return c10::impl::tls_is_dispatch_key_included(kKey); }
+
+bool include_thread(bool on) {
+  const bool before = thread_included();
+  if (before != on) c10::impl::tls_set_dispatch_key_included(kKey, on);
+  return before;
+}
+
+}  // namespace outsize::adapter

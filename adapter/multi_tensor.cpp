@@ -1,0 +1,117 @@
+#include "adapter/multi_tensor.h"
+
+#include <ATen/core/List.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+
+#include <vector>
+
+#include "adapter/op_scope.h"
+
+namespace outsize::adapter {
+namespace {
+
+void add_value(OperandCollector& operands, const c10::IValue& value, Access access) {
+  if (value.isTensor()) return operands.add(value.toTensor(), access);
+  if (value.isList()) {
+    for (const c10::IValue& item : value.toListRef()) {
+      // Lists are uniform: one look tells whether there can be tensors in this one.
+      if (!item.isTensor() && !item.isNone() && !item.isList() && !item.isTuple()) return;
+      add_value(operands, item, access);
+    }
+    return;
+  }
+  if (value.isTuple()) {
+    for (const c10::IValue& item : value.toTupleRef().elements()) add_value(operands, item, access);
+    return;
+  }
+  if (value.isGenericDict()) {
+    for (const auto& entry : value.toGenericDict()) add_value(operands, entry.value(), access);
+  }
+}
+
+// The lists that are cut: all those as long as the first one, which is the list of parameters or
+// gradients. Empty lists and single tensors (`lr`, `found_inf`) go along with every piece.
+struct Lists {
+  std::vector<std::size_t> positions;
+  std::size_t length = 0;
+};
+
+Lists tensor_lists(c10::ArrayRef<c10::IValue> arguments) {
+  Lists lists;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (!arguments[i].isTensorList()) continue;
+    const std::size_t length = arguments[i].toListRef().size();
+    if (length == 0) continue;
+    if (lists.positions.empty()) lists.length = length;
+    // Lists of different lengths are the op's to refuse, in its own words.
+    if (length != lists.length) return {};
+    lists.positions.push_back(i);
+  }
+  return lists;
+}
+
+Bytes bytes_at(c10::ArrayRef<c10::IValue> arguments, const Lists& lists, std::size_t index) {
+  Bytes bytes = 0;
+  for (const std::size_t position : lists.positions) {
+    const c10::IValue& item = arguments[position].toListRef()[index];
+    bytes += static_cast<Bytes>(span_of(item.toTensor()).bytes);
+  }
+  return bytes;
+}
+
+torch::jit::Stack piece_of(c10::ArrayRef<c10::IValue> arguments, const Lists& lists,
+                           std::size_t from, std::size_t to) {
+  torch::jit::Stack piece(arguments.begin(), arguments.end());
+  for (const std::size_t position : lists.positions) {
+    const c10::ArrayRef<c10::IValue> whole = arguments[position].toListRef();
+    c10::List<at::Tensor> part;
+    part.reserve(to - from);
+    for (std::size_t i = from; i < to; ++i) part.push_back(whole[i].toTensor());
+    piece[position] = std::move(part);
+  }
+  return piece;
+}
+
+void run_pinned(const c10::OperatorHandle& op, const OpInfo& info, c10::DispatchKeySet below,
+                torch::jit::Stack* stack, const GateEntry& gate) {
+  OperandCollector operands(gate.state());
+  collect_boxed(operands, op.schema().arguments().size(), info, *stack);
+  const OpScope scope(*gate.runtime(), gate.state(), operands, info.hash, info.name);
+  op.redispatchBoxed(below, stack);
+}
+
+}  // namespace
+
+void collect_boxed(OperandCollector& operands, std::size_t count, const OpInfo& info,
+                   const torch::jit::Stack& stack) {
+  const c10::ArrayRef<c10::IValue> arguments = torch::jit::last(stack, count);
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    add_value(operands, arguments[i], info.is_written(i) ? Access::kWrite : Access::kRead);
+  }
+}
+
+void run_in_pieces(const c10::OperatorHandle& op, const OpInfo& info, c10::DispatchKeySet below,
+                   torch::jit::Stack* stack, const GateEntry& gate) {
+  const std::size_t count = op.schema().arguments().size();
+  const c10::ArrayRef<c10::IValue> arguments = torch::jit::last(*stack, count);
+  const Lists lists = tensor_lists(arguments);
+  // Results of pieces would have to be joined; the ops of this kind have none.
+  if (lists.length < 2 || !op.schema().returns().empty()) {
+    return run_pinned(op, info, below, stack, gate);
+  }
+  for (std::size_t from = 0; from < lists.length;) {
+    Bytes bytes = bytes_at(arguments, lists, from);
+    std::size_t to = from + 1;
+    for (; to < lists.length; ++to) {
+      bytes += bytes_at(arguments, lists, to);
+      if (bytes > kPieceBytes) break;
+    }
+    torch::jit::Stack piece = piece_of(arguments, lists, from, to);
+    run_pinned(op, info, below, &piece, gate);
+    from = to;
+  }
+  torch::jit::drop(*stack, count);
+}
+
+}  // namespace outsize::adapter

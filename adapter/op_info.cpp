@@ -1,0 +1,253 @@
+#include "adapter/op_info.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <unordered_map>
+
+namespace outsize::adapter {
+namespace {
+
+// Ops that look as if they touched their operands' bytes and do not, or that only call other ops.
+// `name` without an overload stands for all of them. Sorted.
+constexpr std::array kLightOps = std::to_array<std::string_view>({
+    "aten::_dimI",
+    "aten::_dimV",
+    "aten::_fused_adagrad",
+    "aten::_fused_adam",
+    "aten::_fused_adamw",
+    "aten::_fused_sgd",
+    "aten::_has_compatible_shallow_copy_type",
+    "aten::_has_same_storage_numel",
+    "aten::_is_zerotensor",
+    "aten::_nnz",
+    "aten::_to_copy",
+    "aten::_unsafe_view",
+    "aten::_version",
+    "aten::add.Scalar",
+    "aten::add_.Scalar",
+    "aten::as_strided_",
+    "aten::clone",
+    "aten::dense_dim",
+    "aten::detach_",
+    "aten::div.Scalar",
+    "aten::div_.Scalar",
+    "aten::embedding",
+    "aten::empty",
+    "aten::empty_like",
+    "aten::empty_permuted",
+    "aten::empty_strided",
+    "aten::full",
+    "aten::full_like",
+    "aten::is_coalesced",
+    "aten::is_pinned",
+    "aten::is_same_size",
+    "aten::is_set_to",
+    "aten::mul.Scalar",
+    "aten::mul_.Scalar",
+    "aten::new_empty",
+    "aten::new_empty_strided",
+    "aten::new_full",
+    "aten::new_ones",
+    "aten::new_zeros",
+    "aten::ones",
+    "aten::ones_like",
+    "aten::q_scale",
+    "aten::q_zero_point",
+    "aten::qscheme",
+    "aten::rand",
+    "aten::rand_like",
+    "aten::randint",
+    "aten::randint_like",
+    "aten::randn",
+    "aten::randn_like",
+    "aten::record_stream",
+    "aten::set_",
+    "aten::sparse_dim",
+    "aten::squeeze_",
+    "aten::sub.Scalar",
+    "aten::sub_.Scalar",
+    "aten::swapaxes_",
+    "aten::swapdims_",
+    "aten::sym_numel",
+    "aten::sym_size",
+    "aten::sym_storage_offset",
+    "aten::sym_stride",
+    "aten::t_",
+    "aten::transpose_",
+    "aten::unsqueeze_",
+    "aten::zeros",
+    "aten::zeros_like",
+});
+
+// Kernels over lists of tensors in which the tensors of different indices never meet, except in
+// flags that are only ever raised (found_inf).
+constexpr std::array kMultiTensorOps = std::to_array<std::string_view>({
+    "aten::_amp_foreach_non_finite_check_and_unscale_",
+    "aten::_fused_adagrad_",
+    "aten::_fused_adam_",
+    "aten::_fused_adamw_",
+    "aten::_fused_sgd_",
+});
+
+// Operands that a kernel writes although its schema does not say so: (op, argument). The platform
+// would notice the write anyway; knowing it beforehand spares a fault.
+struct UnannouncedWrite {
+  std::string_view op;
+  std::string_view argument;
+};
+constexpr std::array kUnannouncedWrites = std::to_array<UnannouncedWrite>({
+    {"aten::native_batch_norm", "running_mean"},
+    {"aten::native_batch_norm", "running_var"},
+    {"aten::_batch_norm_impl_index", "running_mean"},
+    {"aten::_batch_norm_impl_index", "running_var"},
+});
+
+template <class List>
+bool contains(const List& list, std::string_view name, std::string_view full_name) {
+  return std::ranges::any_of(
+      list, [&](std::string_view entry) { return entry == name || entry == full_name; });
+}
+
+std::uint64_t hash_text(std::string_view text) {  // FNV-1a
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  return hash;
+}
+
+// Whether every tensor that comes out is an alias of one that went in, and nothing is written.
+// Only PyTorch's own ops are believed: another library's op may read what it returns a view of.
+bool is_view(const c10::FunctionSchema& schema) {
+  if (!schema.name().starts_with("aten::")) return false;
+  const auto written = [](const c10::Argument& argument) {
+    return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
+  };
+  if (schema.returns().empty() || std::ranges::any_of(schema.arguments(), written)) return false;
+  return std::ranges::all_of(schema.returns(), [](const c10::Argument& result) {
+    return result.alias_info() != nullptr && !result.alias_info()->isWrite();
+  });
+}
+
+bool only_calls_other_ops(const c10::OperatorHandle& op) {
+  return op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
+         !op.hasKernelForDispatchKey(c10::DispatchKey::CPU);
+}
+
+// On CPU `_foreach_*` has no kernel of its own: it loops over the tensors and calls the plain op.
+bool is_foreach_loop(const c10::OperatorHandle& op, std::string_view name) {
+  return name.starts_with("aten::_foreach_") && !op.hasKernelForDispatchKey(c10::DispatchKey::CPU);
+}
+
+OpKind kind_of(const c10::OperatorHandle& op, std::string_view name, std::string_view full_name) {
+  if (contains(kMultiTensorOps, name, full_name)) return OpKind::kMultiTensor;
+  if (only_calls_other_ops(op) || is_foreach_loop(op, name) || is_view(op.schema()) ||
+      contains(kLightOps, name, full_name)) {
+    return OpKind::kLight;
+  }
+  return OpKind::kData;
+}
+
+// Open addressing over slots that only ever go from empty to filled, or are replaced when an op was
+// deregistered. Readers take no lock. A table that fills up hands over to a locked map.
+class OpTable {
+ public:
+  OpInfo* find(std::size_t key) const {
+    for (std::size_t i = slot_of(key), probes = 0; probes < kProbes; i = next(i), ++probes) {
+      OpInfo* info = slots_[i].load(std::memory_order_acquire);
+      if (info == nullptr) return nullptr;
+      if (info->key == key && !info->retired.load(std::memory_order_relaxed)) return info;
+    }
+    return nullptr;
+  }
+
+  const OpInfo& insert(const c10::OperatorHandle& op, std::size_t key) {
+    const std::lock_guard lock(mutex_);
+    if (const OpInfo* found = find(key)) return *found;
+    if (const auto found = overflow_.find(key); found != overflow_.end() && !found->second->retired)
+      return *found->second;
+    auto* info = new OpInfo;  // never freed: readers hold no lock
+    info->key = key;
+    classify(op, *info);
+    for (std::size_t i = slot_of(key), probes = 0; probes < kProbes; i = next(i), ++probes) {
+      const OpInfo* old = slots_[i].load(std::memory_order_relaxed);
+      if (old == nullptr || old->retired.load(std::memory_order_relaxed)) {
+        slots_[i].store(info, std::memory_order_release);
+        return *info;
+      }
+    }
+    return *(overflow_[key] = info);
+  }
+
+  void retire(std::size_t key) {
+    const std::lock_guard lock(mutex_);
+    if (OpInfo* info = find(key)) info->retired = true;
+    if (const auto found = overflow_.find(key); found != overflow_.end())
+      found->second->retired = true;
+  }
+
+ private:
+  static constexpr std::size_t kSlots = 1 << 14;
+  static constexpr std::size_t kProbes = 64;
+  static std::size_t slot_of(std::size_t key) {
+    return (key * 0x9e3779b97f4a7c15ULL) >> (64 - 14);
+  }
+  static std::size_t next(std::size_t i) { return (i + 1) & (kSlots - 1); }
+
+  std::atomic<OpInfo*> slots_[kSlots] = {};
+  std::mutex mutex_;
+  std::unordered_map<std::size_t, OpInfo*> overflow_;
+};
+
+OpTable& table() {
+  static OpTable* const instance = new OpTable;  // outlives every static destructor
+  return *instance;
+}
+
+class Deregistration final : public c10::OpRegistrationListener {
+ public:
+  void onOperatorRegistered(const c10::OperatorHandle&) override {}
+  void onOperatorDeregistered(const c10::OperatorHandle& op) override {
+    table().retire(std::hash<c10::OperatorHandle>{}(op));
+  }
+};
+
+}  // namespace
+
+void classify(const c10::OperatorHandle& op, OpInfo& info) {
+  const c10::OperatorName& operator_name = op.operator_name();
+  info.name = operator_name.name;
+  if (!operator_name.overload_name.empty()) info.name += "." + operator_name.overload_name;
+  info.hash = hash_text(info.name);
+  info.kind = kind_of(op, operator_name.name, info.name);
+  const auto& arguments = op.schema().arguments();
+  for (std::size_t i = 0; i < std::min<std::size_t>(arguments.size(), 64); ++i) {
+    const c10::AliasInfo* alias = arguments[i].alias_info();
+    const bool unannounced =
+        std::ranges::any_of(kUnannouncedWrites, [&](const UnannouncedWrite& write) {
+          return write.op == operator_name.name && write.argument == arguments[i].name();
+        });
+    if ((alias != nullptr && alias->isWrite()) || unannounced) info.writes |= 1ULL << i;
+  }
+}
+
+const OpInfo& op_info(const c10::OperatorHandle& op) {
+  const std::size_t key = std::hash<c10::OperatorHandle>{}(op);
+  const OpInfo* info = table().find(key);
+  return info != nullptr ? *info : table().insert(op, key);
+}
+
+void watch_deregistration() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    // Never taken back: the registration must outlive every op, and so does the process.
+    static auto* const handle = new c10::RegistrationHandleRAII(
+        c10::Dispatcher::singleton().addRegistrationListener(std::make_unique<Deregistration>()));
+    (void)handle;
+  });
+}
+
+}  // namespace outsize::adapter

@@ -1,0 +1,49 @@
+// What interception needs to know about an op, worked out once per op from its schema.
+//
+// Threading: op_info() is lock-free once an op has been seen; classify() allocates.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace c10 {
+class OperatorHandle;
+}
+
+namespace outsize::adapter {
+
+enum class OpKind : std::uint8_t {
+  // Touches no tensor bytes itself: views, metadata, and composite ops, whose inner ops come back to
+  // us one by one. Nothing is pinned.
+  kLight,
+  // Reads or writes the bytes of its operands.
+  kData,
+  // One kernel over lists of tensors (`_fused_adamw_`): cut into pieces, or all parameters of the
+  // model would have to be resident at once.
+  kMultiTensor,
+};
+
+struct OpInfo {
+  std::size_t key = 0;         // the handle's identity within this process
+  std::uint64_t hash = 0;      // of the name: the same in every process
+  std::uint64_t writes = 0;    // bit i: argument i is written; arguments past 63 count as written
+  OpKind kind = OpKind::kData;
+  std::string name;            // "aten::add.Tensor"
+  std::atomic<bool> retired{false};  // the op was deregistered; its key may be used again
+
+  bool is_written(std::size_t argument) const {
+    return argument >= 64 || ((writes >> argument) & 1) != 0;
+  }
+};
+
+// The op must have a schema.
+void classify(const c10::OperatorHandle& op, OpInfo& info);
+
+const OpInfo& op_info(const c10::OperatorHandle& op);
+
+// Forgets deregistered ops. Once per process.
+void watch_deregistration();
+
+}  // namespace outsize::adapter

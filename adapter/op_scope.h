@@ -1,0 +1,45 @@
+// One op as the runtime sees it: op_begin before the kernel, op_end after it, also when it throws.
+#pragma once
+
+#include <string>
+
+#include "adapter/errors.h"
+#include "adapter/gate.h"
+#include "adapter/operands.h"
+#include "core/base/types.h"
+
+namespace outsize::adapter {
+
+// Registers the site's name with the runtime, unless this thread has done so lately.
+void name_site_slowly(host::Runtime& runtime, ThreadState& state, SiteId site,
+                      const OperandCollector& operands, const std::string& op_name,
+                      bool in_backward);
+
+class OpScope {
+ public:
+  // Makes the operands resident and pins them; may block. Throws, with nothing pinned, if that
+  // cannot be.
+  OpScope(host::Runtime& runtime, ThreadState& state, const OperandCollector& operands,
+          std::uint64_t op_hash, const std::string& op_name)
+      : runtime_(runtime) {
+    const bool in_backward = current_backward_pass() != -1;
+    const SiteId site = operands.site(op_hash, in_backward);
+    const SiteId* const seen = state.seen[site % ThreadState::kSeenSets];
+    if (seen[0] != site && seen[1] != site) {
+      name_site_slowly(runtime, state, site, operands, op_name, in_backward);
+    }
+    const Status status = runtime.op_begin(site, operands.operands(), in_backward);
+    if (!status.ok()) throw_error(status.error());
+  }
+  ~OpScope() {
+    // Gone only in a forked child, which must not touch the parent's runtime.
+    if (open_runtime() == &runtime_) runtime_.op_end();
+  }
+  OpScope(const OpScope&) = delete;
+  OpScope& operator=(const OpScope&) = delete;
+
+ private:
+  host::Runtime& runtime_;
+};
+
+}  // namespace outsize::adapter

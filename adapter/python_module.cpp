@@ -1,0 +1,248 @@
+// outsize._core: what the Python package asks of the compiled part. Thin: arguments in, results and
+// exceptions out. The GIL is let go around every call that may block, because whoever it waits for
+// may need it.
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/StorageImpl.h>
+#include <pybind11/eval.h>
+#include <torch/csrc/utils/pybind.h>
+#include <torch/version.h>
+
+#include <string>
+
+#include "adapter/adoption.h"
+#include "adapter/control.h"
+#include "adapter/interception.h"
+#include "adapter/operands.h"
+#include "platforms/host/machine.h"
+#include "platforms/host/runtime.h"
+#include "platforms/host/signal_faults.h"
+
+namespace py = pybind11;
+
+namespace outsize::adapter {
+namespace {
+
+struct Exceptions {
+  PyObject* base = nullptr;
+  PyObject* budget = nullptr;
+  PyObject* spill = nullptr;
+};
+Exceptions exceptions;  // written once, at import
+
+void check(const Status& status) {
+  if (status.ok()) return;
+  PyObject* type = exceptions.base;
+  switch (status.error().code) {
+    case ErrorCode::kOutOfBudget: type = exceptions.budget; break;
+    case ErrorCode::kOutOfSpace:
+    case ErrorCode::kIo: type = exceptions.spill; break;
+    default: break;
+  }
+  PyErr_SetString(type, status.error().message().c_str());
+  throw py::error_already_set();
+}
+
+template <class Call>
+auto without_gil(Call&& call) {
+  const py::gil_scoped_release released;
+  return call();
+}
+
+// torch.compile and its like dispatch higher-order operators in Python, by key; they need to be told
+// that ours is one to pass through. Private interfaces of PyTorch: where they have moved, only
+// higher-order operators called eagerly under outsize are affected.
+constexpr const char* kTeachHigherOrderOps = R"(
+def teach(key):
+    import torch._ops as ops
+    defaults = ops._HIGHER_ORDER_OP_DEFAULT_FALLTHROUGH_DISPATCH_KEYS
+    if any(int(known.value) == int(key.value) for known in defaults):
+        return
+    defaults.append(key)
+    for operator in ops._higher_order_ops.values():
+        operator.fallthrough(key)
+)";
+
+void teach_higher_order_ops() {
+  try {
+    py::dict names;
+    py::exec(kTeachHigherOrderOps, names);
+    names["teach"](py::cast(kKey));
+  } catch (const py::error_already_set& error) {
+    py::module_::import("warnings").attr("warn")(
+        std::string("outsize: higher-order operators (torch.cond, flex_attention) may not work in "
+                    "eager mode with this torch: ") + error.what());
+  }
+}
+
+// See set_slice_deleter: makes a slice of a storage and looks at how it frees.
+void learn_slice_deleter() {
+  const py::module_ torch = py::module_::import("torch");
+  const py::object whole = torch.attr("UntypedStorage")(16);
+  const py::object part = whole[py::slice(0, 8, 1)];
+  const auto tensor = torch.attr("empty")(0, py::arg("dtype") = torch.attr("uint8"))
+                          .attr("set_")(part)
+                          .cast<at::Tensor>();
+  const auto& data =
+      tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks();
+  const auto whole_tensor = torch.attr("empty")(0, py::arg("dtype") = torch.attr("uint8"))
+                                .attr("set_")(whole)
+                                .cast<at::Tensor>();
+  // Only if the slice really keeps the whole's StorageImpl as its context.
+  if (data.get_context() == whole_tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl()) {
+    set_slice_deleter(data.get_deleter());
+  }
+}
+
+void create(std::int64_t budget, const std::string& policy, const std::string& spill_dir,
+            std::int64_t spill_limit, const std::string& faults, int io_threads, bool verify,
+            const std::string& decision_log) {
+  const auto mechanism = fault_mechanism(faults);
+  if (!mechanism) check(Status(mechanism.error()));
+  host::RuntimeOptions options;
+  options.budget = budget;
+  options.policy = policy;
+  options.spill_dir = spill_dir;
+  options.spill_limit = spill_limit;
+  options.faults = mechanism.value();
+  options.io_threads = io_threads;
+  options.verify = verify;
+  options.decision_log = decision_log;
+  learn_slice_deleter();
+  teach_higher_order_ops();
+  check(without_gil([&] { return enable(options); }));
+}
+
+py::dict stats() {
+  host::Stats s;
+  without_gil([&] { with_runtime([&](host::Runtime& runtime) { s = runtime.stats(); }); });
+  return py::dict(
+      py::arg("budget") = s.budget, py::arg("resident") = s.resident,
+      py::arg("resident_peak") = s.resident_peak, py::arg("tensor_bytes") = s.tensor_bytes,
+      py::arg("tensor_bytes_peak") = s.tensor_bytes_peak, py::arg("spilled") = s.spilled,
+      py::arg("spill_file") = s.spill_file, py::arg("read_bytes") = s.read_bytes,
+      py::arg("write_bytes") = s.write_bytes, py::arg("dropped_bytes") = s.dropped_bytes,
+      py::arg("prefetched_bytes") = s.prefetched_bytes,
+      py::arg("prefetch_hit_bytes") = s.prefetch_hit_bytes,
+      py::arg("demand_bytes") = s.demand_bytes, py::arg("stall") = s.stall,
+      py::arg("steps") = s.steps, py::arg("ops") = s.ops, py::arg("raw_faults") = s.raw_faults,
+      py::arg("reads") = s.reads, py::arg("writes") = s.writes,
+      py::arg("evictions") = s.evictions, py::arg("min_budget") = s.min_budget,
+      py::arg("min_budget_op") = s.min_budget_op, py::arg("small_held") = s.small_held,
+      py::arg("small_live") = s.small_live, py::arg("arena_bytes") = s.arena_bytes,
+      py::arg("mechanism") = s.mechanism, py::arg("policy") = s.policy,
+      py::arg("spill_dir") = s.spill_dir);
+}
+
+// Calls use(runtime, address, bytes) for a tensor that has bytes in RAM while outsize is on.
+template <class Use>
+void with_bytes(const at::Tensor& tensor, Use&& use) {
+  without_gil([&] {
+    const ByteRange range = span_of(tensor);
+    if (range.bytes == 0) return;
+    with_runtime([&](host::Runtime& runtime) { use(runtime, range.address, range.bytes); });
+  });
+}
+
+void expose(const at::Tensor& tensor) {
+  with_bytes(tensor, [](host::Runtime& runtime, const void* address, std::size_t bytes) {
+    runtime.expose(address, bytes);
+  });
+}
+
+void pin(const at::Tensor& tensor) {
+  Status status;
+  with_bytes(tensor, [&](host::Runtime& runtime, const void* address, std::size_t bytes) {
+    status = runtime.pin(address, bytes);
+  });
+  check(status);
+}
+
+void unpin(const at::Tensor& tensor) {
+  with_bytes(tensor, [](host::Runtime& runtime, const void* address, std::size_t bytes) {
+    runtime.unpin(address, bytes);
+  });
+}
+
+bool adopt(const at::Tensor& tensor) {
+  if (!tensor.defined() || span_of(tensor).bytes == 0 || !enabled()) return false;
+  auto* const storage = tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+  return without_gil([&] { return adopt_storage(*storage); });
+}
+
+py::dict memory_limits() {
+  const host::MemoryLimits limits = host::memory_limits();
+  return py::dict(py::arg("total") = limits.total, py::arg("available") = limits.available,
+                  py::arg("cgroup") = limits.cgroup, py::arg("cgroup_used") = limits.cgroup_used);
+}
+
+py::dict measure_disk(const std::string& directory, std::int64_t sample) {
+  const auto measured = without_gil([&] { return host::measure_disk(directory, sample); });
+  if (!measured) check(Status(measured.error()));
+  const host::DiskBandwidth& disk = measured.value();
+  return py::dict(py::arg("read") = disk.read, py::arg("write") = disk.write,
+                  py::arg("mixed_read") = disk.mixed_read, py::arg("mixed_write") = disk.mixed_write,
+                  py::arg("sample") = disk.sample);
+}
+
+py::dict fault_support() {
+  const host::FaultSupport support = host::fault_support();
+  return py::dict(py::arg("userfaultfd") = support.userfaultfd,
+                  py::arg("kernel_faults") = support.kernel_faults, py::arg("move") = support.move,
+                  py::arg("write_protect") = support.write_protect,
+                  py::arg("reason") = support.reason);
+}
+
+PyObject* make_exception(py::module_& module, const char* name, const char* text,
+                         const py::object& bases) {
+  const std::string full_name = std::string("outsize._core.") + name;
+  PyObject* type = PyErr_NewExceptionWithDoc(full_name.c_str(), text, bases.ptr(), nullptr);
+  if (type == nullptr) throw py::error_already_set();
+  module.attr(name) = py::handle(type);
+  return type;
+}
+
+void make_exceptions(py::module_& module) {
+  const py::object runtime_error = py::reinterpret_borrow<py::object>(PyExc_RuntimeError);
+  exceptions.base = make_exception(
+      module, "OutsizeError",
+      "Something outsize could not do; the message says what, where and what to try.",
+      runtime_error);
+  const py::object base = py::reinterpret_borrow<py::object>(exceptions.base);
+  exceptions.budget = make_exception(
+      module, "BudgetError", "More memory is needed than the budget, or the machine, allows.",
+      py::make_tuple(base, py::module_::import("torch").attr("OutOfMemoryError")));
+  exceptions.spill = make_exception(
+      module, "SpillError", "The spill file could not be made, grown, read or written.", base);
+}
+
+}  // namespace
+}  // namespace outsize::adapter
+
+PYBIND11_MODULE(_core, module) {
+  using namespace outsize::adapter;
+  using py::arg;
+  module.doc() = "The compiled part of outsize. Programs use the outsize package instead.";
+  py::module_::import("torch");
+  make_exceptions(module);
+  module.def("create", &create, arg("budget"), arg("policy") = "lookahead", arg("spill_dir") = "",
+             arg("spill_limit") = 0, arg("faults") = "auto", arg("io_threads") = 4,
+             arg("verify") = false, arg("decision_log") = "");
+  module.def("shutdown", [] { check(without_gil(&disable)); });
+  module.def("running", &enabled);
+  module.def("include_thread", &include_thread, arg("on"),
+             "Turns interception on or off for the calling thread; says whether it was on.");
+  module.def("step", [] {
+    without_gil([] { with_runtime([](outsize::host::Runtime& runtime) { runtime.step(); }); });
+  });
+  module.def("stats", &stats);
+  module.def("expose", &expose, arg("tensor"));
+  module.def("pin", &pin, arg("tensor"));
+  module.def("unpin", &unpin, arg("tensor"));
+  module.def("adopt", &adopt, arg("tensor"));
+  module.def("memory_limits", &memory_limits);
+  module.def("measure_disk", &measure_disk, arg("directory"), arg("sample"));
+  module.def("fault_support", &fault_support);
+  module.def("reinstall_fault_handler", &outsize::host::reinstall_fault_signal_handler);
+  module.def("built_for_torch", [] { return std::string(TORCH_VERSION); });
+}

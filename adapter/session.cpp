@@ -1,0 +1,93 @@
+// The C++ front door: include/outsize/outsize.h on top of control.h.
+
+#include "adapter/control.h"
+#include "adapter/interception.h"
+// After the headers above, in which `Error` means the internal struct.
+#include "outsize/outsize.h"
+
+#include <cstdio>
+
+namespace outsize {
+namespace {
+
+void check(const Status& status) {
+  if (status.ok()) return;
+  const auto& error = status.error();
+  switch (error.code) {
+    case ErrorCode::kOutOfBudget: throw api::BudgetError(error.message());
+    case ErrorCode::kOutOfSpace:
+    case ErrorCode::kIo: throw api::SpillError(error.message());
+    default: throw api::Error(error.message());
+  }
+}
+
+}  // namespace
+
+inline namespace api {
+
+Session::Session(const SessionOptions& options) {
+  const auto faults = adapter::fault_mechanism(options.faults);
+  if (!faults) throw api::Error(faults.error().message());
+  host::RuntimeOptions wanted;
+  wanted.budget = options.budget;
+  wanted.policy = options.policy;
+  wanted.spill_dir = options.spill_dir;
+  wanted.spill_limit = options.spill_limit;
+  wanted.faults = faults.value();
+  wanted.io_threads = options.io_threads;
+  wanted.verify = options.verify;
+  wanted.decision_log = options.decision_log;
+  check(adapter::enable(wanted));
+  open_ = true;
+  thread_was_covered_ = adapter::include_thread(true);
+}
+
+Session::~Session() {
+  try {
+    close();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "outsize: the session ends with its tensors still managed: %s\n",
+                 error.what());
+  }
+}
+
+void Session::close() {
+  if (!open_) return;
+  check(adapter::disable());
+  open_ = false;
+  adapter::include_thread(thread_was_covered_);
+}
+
+void Session::step() {
+  adapter::with_runtime([](host::Runtime& runtime) { runtime.step(); });
+}
+
+SessionStats Session::stats() const {
+  SessionStats result;
+  adapter::with_runtime([&](host::Runtime& runtime) {
+    const host::Stats stats = runtime.stats();
+    result.budget = stats.budget;
+    result.resident = stats.resident;
+    result.resident_peak = stats.resident_peak;
+    result.tensor_bytes = stats.tensor_bytes;
+    result.tensor_bytes_peak = stats.tensor_bytes_peak;
+    result.spilled = stats.spilled;
+    result.read_bytes = stats.read_bytes;
+    result.write_bytes = stats.write_bytes;
+    result.stall_nanoseconds = stats.stall;
+    result.steps = stats.steps;
+    result.ops = stats.ops;
+    result.evictions = stats.evictions;
+    result.min_budget = stats.min_budget;
+    result.min_budget_op = stats.min_budget_op;
+    result.mechanism = stats.mechanism;
+    result.policy = stats.policy;
+  });
+  return result;
+}
+
+ThreadGuard::ThreadGuard() : before_(adapter::include_thread(true)) {}
+ThreadGuard::~ThreadGuard() { adapter::include_thread(before_); }
+
+}  // namespace api
+}  // namespace outsize
