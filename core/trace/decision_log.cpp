@@ -12,6 +12,7 @@ constexpr const char* kCommandNames[] = {"grant",   "refuse", "evict",   "fetch"
                                          "abandon", "write",  "unguard", "forget", "release",
                                          "resume",  "promote", "fatal"};
 constexpr std::size_t kInputKinds = std::size(kInputNames);
+constexpr std::size_t kCommandKinds = std::size(kCommandNames);
 
 void append(std::string& line, std::uint64_t value) {
   char digits[24];
@@ -97,6 +98,34 @@ bool parse_input(std::string_view line, Input& input, std::vector<OperandRef>& o
     }
   }
   input.operands = operands;
+  return true;
+}
+
+bool parse_command(std::string_view line, Command& command) {
+  if (!line.starts_with("< ")) return false;
+  line.remove_prefix(2);
+  const std::string_view name = line.substr(0, line.find_first_of(" \n"));
+  command = Command{};
+  std::size_t kind = 0;
+  while (kind < kCommandKinds && name != kCommandNames[kind]) ++kind;
+  if (kind == kCommandKinds) return false;
+  command.kind = static_cast<Command::Kind>(kind);
+  line.remove_prefix(name.size());
+  while (line.size() > 2 && line[0] == ' ') {
+    const char tag = line[1];
+    line.remove_prefix(2);
+    std::uint64_t value = 0;
+    if (!number(line, value)) return false;
+    switch (tag) {
+      case 't': command.thread = static_cast<ThreadId>(value); break;
+      case 'e': command.extent = static_cast<ExtentId>(value - 1); break;
+      case 'b': command.bytes = static_cast<Bytes>(value); break;
+      case 'u': command.urgency = static_cast<Urgency>(value); break;
+      case 'r': command.refusal = static_cast<Refusal>(value); break;
+      case 'f': command.flag = value != 0; break;
+      default: return false;
+    }
+  }
   return true;
 }
 

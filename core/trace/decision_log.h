@@ -28,5 +28,7 @@ class DecisionLog {
 // Reads one input line back; false where the line is not an input. `operands` keeps what
 // `input.operands` points to.
 bool parse_input(std::string_view line, Input& input, std::vector<OperandRef>& operands);
+// Reads one command line back; false where the line is not a command.
+bool parse_command(std::string_view line, Command& command);
 
 }  // namespace outsize

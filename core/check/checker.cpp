@@ -1,0 +1,348 @@
+// What the inputs do to the judge's picture, and the checks at the end of a step. What commands
+// may do is in checker_commands.cpp.
+#include "core/check/checker.h"
+
+#include <algorithm>
+
+namespace outsize::check {
+
+Outcome Checker::observe(const Input& input, std::span<const Command> commands) {
+  ++inputs_;
+  outcome_ = Outcome::kGo;
+  expected_ = {};
+  seen_.clear();
+  accept(input);
+  for (const Command& command : commands) obey(command);
+  finish(input);
+  return outcome_;
+}
+
+std::string Checker::report() const {
+  std::string text;
+  for (const std::string& violation : violations_) text += violation + "\n";
+  return text;
+}
+
+void Checker::violation(int invariant, const std::string& what) {
+  constexpr std::size_t kEnough = 20;
+  if (violations_.size() >= kEnough) return;
+  violations_.push_back("input " + std::to_string(inputs_) + ": invariant " +
+                        std::to_string(invariant) + ": " + what);
+}
+
+std::string Checker::name(ExtentId id) const {
+  return id == kNoExtent ? "no extent" : "extent " + std::to_string(id);
+}
+
+Checker::Extent& Checker::extent(ExtentId id) {
+  if (id >= extents_.size()) extents_.resize(id + 1);
+  seen_.push_back(id);
+  return extents_[id];
+}
+
+Checker::Thread& Checker::thread(ThreadId id) {
+  if (id >= threads_.size()) threads_.resize(id + 1);
+  return threads_[id];
+}
+
+void Checker::accept(const Input& input) {
+  switch (input.kind) {
+    case Input::Kind::kOpBegin: op_begin(input); break;
+    case Input::Kind::kOpEnd: op_end(input); break;
+    case Input::Kind::kAlloc: alloc(input); break;
+    case Input::Kind::kTouch: touch(input); break;
+    case Input::Kind::kAdopt: adopt(input); break;
+    case Input::Kind::kDeath: death(input); break;
+    case Input::Kind::kReadDone:
+    case Input::Kind::kWriteDone: transfer_ended(input); break;
+    case Input::Kind::kFault: fault(input); break;
+    case Input::Kind::kExpose: extent(input.extent).exposed = true; break;
+    case Input::Kind::kPin:
+      if (extent(input.extent).state != State::kResident) {
+        violation(3, name(input.extent) + " was pinned while not resident");
+      }
+      ++extent(input.extent).user_pins;
+      break;
+    case Input::Kind::kUnpin: --extent(input.extent).user_pins; break;
+    case Input::Kind::kBudget: budget_ = input.bytes; break;
+    case Input::Kind::kStep:
+    case Input::Kind::kPlan: break;
+  }
+}
+
+// --- ops ------------------------------------------------------------------------------------
+
+void Checker::op_begin(const Input& input) {
+  Thread& t = thread(input.thread);
+  if (t.waits != Waits::kNo) violation(11, "a waiting thread began an op");
+  suspend(t);
+  t.frames.emplace_back();
+  bool ready = resident_ <= budget_;
+  for (const OperandRef& operand : input.operands) {
+    const Extent& e = extent(operand.extent);
+    if (e.state == State::kFree || e.dead) {
+      violation(2, name(operand.extent) + " is free and an operand");
+    }
+    Hold& hold = t.frames.back().holds[operand.extent];
+    hold.write = hold.write || operand.access == Access::kWrite;
+    ready = ready && e.state == State::kResident;
+  }
+  if (ready) {
+    hold_all(t);
+    return;
+  }
+  outcome_ = Outcome::kWait;
+  t.waits = Waits::kOp;
+  t.io_failed = false;
+}
+
+void Checker::suspend(Thread& t) {
+  if (t.frames.empty()) return;
+  for (auto& [id, hold] : t.frames.back().holds) hold.held = false;
+}
+
+// The thread goes on: whatever its innermost op lists and is here is its own; what it may write is
+// from now on what it writes.
+void Checker::hold_all(Thread& t) {
+  if (t.frames.empty()) return;
+  for (auto& [id, hold] : t.frames.back().holds) {
+    Extent& e = extent(id);
+    hold.held = e.state == State::kResident;
+    if (hold.held && hold.write) ++e.version;
+  }
+}
+
+void Checker::op_end(const Input& input) {
+  Thread& t = thread(input.thread);
+  if (t.frames.empty() || t.waits != Waits::kNo) {
+    violation(11, "an op ended that does not run");
+    return;
+  }
+  pop_frame(t);
+}
+
+void Checker::pop_frame(Thread& t) {
+  const Frame popped = std::move(t.frames.back());
+  t.frames.pop_back();
+  if (t.frames.empty()) return;
+  // What was born inside stays with the caller, which may hold raw pointers to it.
+  for (const auto& [id, hold] : popped.holds) {
+    if (hold.born) t.frames.back().holds.try_emplace(id, Hold{true, true, false});
+  }
+  hold_all(t);
+}
+
+void Checker::alloc(const Input& input) {
+  Thread& t = thread(input.thread);
+  if (t.waits != Waits::kNo) violation(11, "a waiting thread allocated");
+  if (extent(input.extent).state != State::kFree || extent(input.extent).dead) {
+    violation(2, name(input.extent) + " was born twice");
+  }
+  if (input.bytes <= budget_ - resident_) {
+    birth(t, input.extent, input.bytes);
+    return;
+  }
+  outcome_ = Outcome::kWait;
+  t.waits = Waits::kAlloc;
+  t.alloc = input.bytes;
+  t.alloc_extent = input.extent;
+  t.io_failed = false;
+}
+
+void Checker::birth(Thread& t, ExtentId id, Bytes bytes) {
+  Extent& e = extent(id);
+  e = Extent{};
+  e.bytes = bytes;
+  e.state = State::kResident;
+  e.version = 1;
+  charge(bytes);
+  if (!t.frames.empty()) t.frames.back().holds[id] = Hold{true, true, true};
+}
+
+void Checker::touch(const Input& input) {
+  Thread& t = thread(input.thread);
+  Extent& e = extent(input.extent);
+  if (e.state != State::kResident || e.dead) {
+    violation(3, name(input.extent) + " took a birth while not resident");
+  }
+  ++e.version;
+  if (t.frames.empty()) return;
+  Hold& hold = t.frames.back().holds[input.extent];
+  hold = Hold{true, true, true};
+}
+
+void Checker::adopt(const Input& input) {
+  Extent& e = extent(input.extent);
+  if (e.state != State::kFree || e.dead) violation(2, name(input.extent) + " was adopted twice");
+  e = Extent{};
+  e.bytes = input.bytes;
+  e.version = 1;
+  e.state = input.flag ? State::kAbsent : State::kResident;
+  if (input.flag) {
+    e.copy = Copy::kValid;
+    e.copy_version = e.version;
+    return;
+  }
+  // Beyond the budget, if need be: the next op makes room.
+  resident_ += e.bytes;
+  resident_peak_ = std::max(resident_peak_, resident_);
+}
+
+void Checker::death(const Input& input) {
+  Extent& e = extent(input.extent);
+  if (e.state == State::kFree || e.dead) violation(2, name(input.extent) + " died twice");
+  e.dead = true;
+  e.user_pins = 0;
+  for (Thread& t : threads_) {
+    for (Frame& frame : t.frames) frame.holds.erase(input.extent);
+  }
+  if (e.fault) --faults_;
+  e.fault = false;
+  if (e.state != State::kFetching && e.copy != Copy::kWriting) expected_.release = input.extent;
+}
+
+void Checker::charge(Bytes bytes) {
+  resident_ += bytes;
+  resident_peak_ = std::max(resident_peak_, resident_);
+  if (resident_ > budget_) {
+    violation(1, std::to_string(resident_) + " bytes resident and in flight, budget " +
+                     std::to_string(budget_));
+  }
+}
+
+// --- transfers and raw accesses ---------------------------------------------------------------
+
+void Checker::transfer_ended(const Input& input) {
+  Extent& e = extent(input.extent);
+  const bool read = input.kind == Input::Kind::kReadDone;
+  if (read ? e.state != State::kFetching : e.copy != Copy::kWriting) {
+    violation(2, name(input.extent) + ": a transfer ended that had not begun");
+    return;
+  }
+  --transfers_;
+  if (input.flag) {
+    for (Thread& t : threads_) t.io_failed = t.io_failed || t.waits != Waits::kNo;
+    if (read) ++e.read_failures;
+    if (!read) ++write_failures_;
+  } else if (!read) {
+    write_failures_ = 0;
+  }
+  if (e.dead) {
+    expected_.release = input.extent;
+    return;
+  }
+  if (read) {
+    (input.flag ? expected_.abandon : expected_.install) = input.extent;
+    return;
+  }
+  if (input.flag || e.copy_version != e.version) {
+    expected_.forget = input.extent;
+    if (input.flag && e.guarded) expected_.unguard = input.extent;
+    return;
+  }
+  e.copy = Copy::kValid;
+}
+
+void Checker::fault(const Input& input) {
+  Extent& e = extent(input.extent);
+  if (e.state == State::kFree || e.dead) {
+    violation(2, name(input.extent) + " is free and was touched raw");
+    return;
+  }
+  e.exposed = true;
+  if (e.state == State::kResident) {
+    expected_.resume = input.extent;
+    if (input.flag) {
+      ++e.version;
+      if (e.guarded) expected_.unguard = input.extent;
+    }
+    return;
+  }
+  e.fault_write = e.fault_write || input.flag;
+  if (!e.fault) ++faults_;
+  e.fault = true;
+}
+
+// --- judgement --------------------------------------------------------------------------------
+
+Bytes Checker::needed(ThreadId id) const {
+  const Thread& t = threads_[id];
+  static const std::map<ExtentId, Hold> kNone;
+  const auto& holds = t.frames.empty() ? kNone : t.frames.back().holds;
+  Bytes sum = t.waits == Waits::kAlloc ? t.alloc : 0;
+  for (const auto& [extent_id, hold] : holds) sum += extents_[extent_id].bytes;
+  for (ExtentId other = 0; other < extents_.size(); ++other) {
+    const Extent& e = extents_[other];
+    if (e.user_pins > 0 && holds.count(other) == 0) sum += e.bytes;
+  }
+  return sum;
+}
+
+// Who relies on `id` being resident: the innermost op of a thread that runs, unless a raw access
+// had to wait meanwhile. Null if nobody.
+const char* Checker::holder(ExtentId id, bool writers_only) const {
+  if (extents_[id].user_pins > 0) return "a user's pin";
+  for (const Thread& t : threads_) {
+    if (t.waits != Waits::kNo || t.frames.empty() || t.frames.back().lent) continue;
+    const auto at = t.frames.back().holds.find(id);
+    if (at == t.frames.back().holds.end() || !at->second.held) continue;
+    if (at->second.write || !writers_only) return "a running op";
+  }
+  return nullptr;
+}
+
+bool Checker::somebody_runs(ThreadId but) const {
+  for (ThreadId id = 0; id < threads_.size(); ++id) {
+    if (id != but && threads_[id].waits == Waits::kNo && !threads_[id].frames.empty()) return true;
+  }
+  return false;
+}
+
+void Checker::finish(const Input& input) {
+  if (expected_.install != kNoExtent) violation(2, name(expected_.install) + " was read and not installed");
+  if (expected_.abandon != kNoExtent) violation(6, name(expected_.abandon) + ": a failed read was not abandoned");
+  if (expected_.release != kNoExtent) violation(1, name(expected_.release) + " is dead and idle and was not released");
+  if (expected_.resume != kNoExtent) violation(11, name(expected_.resume) + ": a raw access was not resumed");
+  if (expected_.forget != kNoExtent) violation(4, name(expected_.forget) + ": a copy that is no copy was not forgotten");
+  if (expected_.unguard != kNoExtent) violation(4, name(expected_.unguard) + " was not unguarded");
+  std::sort(seen_.begin(), seen_.end());
+  seen_.erase(std::unique(seen_.begin(), seen_.end()), seen_.end());
+  for (ExtentId id : seen_) check_extent(id);
+  check_progress();
+  if (faults_ > 0) {
+    for (Thread& t : threads_) {
+      if (!t.frames.empty()) t.frames.back().lent = true;
+    }
+  }
+  if (input.kind == Input::Kind::kOpBegin && outcome_ == Outcome::kGo && resident_ > budget_) {
+    violation(1, "an op went on while more than the budget is resident");
+  }
+}
+
+void Checker::check_extent(ExtentId id) {
+  const Extent& e = extents_[id];
+  if (e.dead || e.state == State::kFree) return;
+  if (e.state != State::kResident && e.copy != Copy::kValid) {
+    violation(2, name(id) + " has no valid copy");
+  }
+  if (e.state == State::kResident && e.copy == Copy::kValid) {
+    if (!e.guarded) violation(4, name(id) + " has a copy below and is not guarded");
+    if (e.copy_version != e.version) violation(4, name(id) + ": a stale copy is believed");
+  }
+}
+
+void Checker::check_progress() {
+  if (fatal_ || transfers_ > 0) return;
+  if (faults_ > 0) {
+    violation(11, "a raw access waits for ever: no transfer is under way");
+    return;
+  }
+  for (ThreadId id = 0; id < threads_.size(); ++id) {
+    if (threads_[id].waits == Waits::kNo) continue;
+    if (somebody_runs(id)) return;
+    violation(11, "thread " + std::to_string(id) + " waits for ever: nothing moves, nobody runs");
+    return;
+  }
+}
+
+}  // namespace outsize::check
