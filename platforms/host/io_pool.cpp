@@ -1,0 +1,333 @@
+#include "platforms/host/io_pool.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <list>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "platforms/host/io_pool_fault.h"
+#include "platforms/host/machine_error.h"
+
+namespace outsize::host {
+namespace {
+
+// Small enough that one large transfer keeps several threads busy and that a demand read never
+// waits long for a thread; large enough that the disk sees long requests.
+constexpr Bytes kPiece = 4 * kMiB;
+constexpr std::size_t kUrgencies = 4;
+
+Nanos now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+struct Transfer {
+  IoRequest request;
+  InjectedFault fault;
+  Bytes issued = 0;      // bytes handed to threads
+  int under_way = 0;     // pieces
+  Nanos started = 0;
+  Status status;         // the first error
+};
+using Queue = std::list<Transfer>;
+
+// Bytes go around the page cache where the file was opened so; where it could not be, the cache is
+// told to let go, or it would be a second copy of everything in RAM that nobody budgeted.
+void drop_from_cache(const IoRequest& request, std::int64_t offset, Bytes bytes) {
+  const int flags = fcntl(request.fd, F_GETFL);
+  if (flags < 0 || (flags & O_DIRECT) != 0) return;
+  if (request.kind == IoRequest::Kind::kWrite) {
+    (void)sync_file_range(request.fd, offset, bytes,
+                          SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+  }
+  (void)posix_fadvise(request.fd, offset, bytes, POSIX_FADV_DONTNEED);
+}
+
+}  // namespace
+
+Error transfer_error(const IoRequest& request, std::int64_t offset, Bytes asked, Bytes done, int error) {
+  const bool read = request.kind == IoRequest::Kind::kRead;
+  std::string what = std::string(read ? "pread" : "pwrite") + " of " + std::to_string(asked) +
+                     " bytes at offset " + std::to_string(offset) + " of the spill file (descriptor " +
+                     std::to_string(request.fd) + ") ";
+  what += error != 0 ? "failed: " + errno_text(error) + "."
+                     : "stopped after " + std::to_string(done) + " bytes.";
+  const ErrorCode code = error != 0 && !read ? code_of_errno(error) : ErrorCode::kIo;
+  return Error{code, std::move(what), {},
+               code == ErrorCode::kOutOfSpace
+                   ? "Free space in the spill directory or name another with --spill-dir."
+                   : "Check the disk behind the spill directory (dmesg), or name another with --spill-dir."};
+}
+
+Status run_piece(const IoRequest& request, Bytes from, Bytes bytes) {
+  Bytes done = 0;
+  while (done < bytes) {
+    char* memory = static_cast<char*>(request.memory) + from + done;
+    const std::int64_t offset = request.offset + from + done;
+    const auto size = static_cast<std::size_t>(bytes - done);
+    const ssize_t got = request.kind == IoRequest::Kind::kRead
+                            ? pread(request.fd, memory, size, offset)
+                            : pwrite(request.fd, memory, size, offset);
+    if (got > 0) {
+      done += got;
+      continue;
+    }
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    return transfer_error(request, offset, bytes - done, done, got < 0 ? errno : 0);
+  }
+  drop_from_cache(request, request.offset + from, bytes);
+  return {};
+}
+
+namespace {
+
+class Pool final : public IoPool {
+ public:
+  Pool(int threads, Done done)
+      : thread_count_(std::max(threads, 1)), done_(std::move(done)),
+        faults_(FaultPlan::from_environment()), state_(new State) {}
+  ~Pool() override;
+  void start();
+
+  void submit(const IoRequest& request) override;
+  void promote(std::uint64_t token, IoRequest::Urgency urgency) override;
+  void quiesce() override;
+  void resume() override;
+  void after_fork_child() override;
+
+ private:
+  struct Piece {
+    Queue::iterator transfer;
+    Bytes from = 0;
+    Bytes bytes = 0;
+  };
+  // Everything a forked child must forget lives in one block that it can leave behind as it is.
+  struct State {
+    std::mutex mutex;
+    std::condition_variable work;   // something to start, or stopping
+    std::condition_variable quiet;  // nothing left
+    std::array<Queue, kUrgencies> queued;  // with pieces to issue
+    Queue under_way;                       // all pieces issued
+    std::vector<IoRequest> held;           // submitted while quiescing
+    int active = 0;                        // threads in a transfer or its callback
+    int writing = 0;
+    int reading = 0;
+    std::size_t reads_queued = 0;
+    bool holding = false;
+    bool stopping = false;
+  };
+
+  static void* entry(void* self);
+  void loop();
+  void enqueue(const IoRequest& request);
+  bool next_piece(Piece* piece);
+  void finish(std::unique_lock<std::mutex>& lock, Queue::iterator transfer);
+  bool idle() const;
+
+  const int thread_count_;
+  const Done done_;
+  FaultPlan faults_;
+  State* state_;
+  std::vector<pthread_t> threads_;
+};
+
+Pool::~Pool() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->stopping = true;
+    state_->holding = false;
+    for (const IoRequest& request : state_->held) enqueue(request);
+    state_->held.clear();
+  }
+  state_->work.notify_all();
+  for (const pthread_t thread : threads_) pthread_join(thread, nullptr);
+  delete state_;
+}
+
+void Pool::start() {
+  // Signals are for the program's own threads, but for those a thread brings on itself.
+  sigset_t blocked;
+  sigset_t before;
+  sigfillset(&blocked);
+  for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) sigdelset(&blocked, own);
+  pthread_sigmask(SIG_BLOCK, &blocked, &before);
+  for (int i = 0; i < thread_count_; ++i) {
+    pthread_t thread;
+    if (pthread_create(&thread, nullptr, &Pool::entry, this) != 0) break;
+    pthread_setname_np(thread, "outsize-io");
+    threads_.push_back(thread);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void* Pool::entry(void* self) {
+  static_cast<Pool*>(self)->loop();
+  return nullptr;
+}
+
+bool Pool::idle() const {
+  return state_->active == 0 && state_->under_way.empty() &&
+         std::all_of(state_->queued.begin(), state_->queued.end(), [](const Queue& q) { return q.empty(); });
+}
+
+// Under the mutex.
+void Pool::enqueue(const IoRequest& request) {
+  Transfer transfer{request, faults_.next(request.kind), 0, 0, 0, {}};
+  if (request.kind == IoRequest::Kind::kRead) ++state_->reads_queued;
+  state_->queued[static_cast<std::size_t>(request.urgency)].push_back(std::move(transfer));
+}
+
+void Pool::submit(const IoRequest& request) {
+  if (threads_.empty()) {
+    // A forked child, or a machine that starts no thread: a loud answer rather than none.
+    done_({request.token, Error{ErrorCode::kUnsupported, "There is no thread to do this transfer.", {},
+                                "Spilled tensors cannot be moved in a forked process."}, 0});
+    return;
+  }
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (state_->holding) {
+      state_->held.push_back(request);
+      return;
+    }
+    enqueue(request);
+  }
+  // All of them: a large transfer has work for several, and which may take it depends on its kind.
+  if (request.bytes > kPiece) state_->work.notify_all();
+  else state_->work.notify_one();
+}
+
+void Pool::promote(std::uint64_t token, IoRequest::Urgency urgency) {
+  const std::lock_guard lock(state_->mutex);
+  const auto to = static_cast<std::size_t>(urgency);
+  for (IoRequest& request : state_->held) {
+    if (request.token == token && urgency < request.urgency) request.urgency = urgency;
+  }
+  for (std::size_t from = to + 1; from < kUrgencies; ++from) {
+    Queue& queue = state_->queued[from];
+    for (auto at = queue.begin(); at != queue.end(); ++at) {
+      if (at->request.token != token) continue;
+      at->request.urgency = urgency;
+      state_->queued[to].splice(state_->queued[to].end(), queue, at);
+      return;
+    }
+  }
+}
+
+void Pool::quiesce() {
+  std::unique_lock lock(state_->mutex);
+  state_->holding = true;
+  state_->quiet.wait(lock, [this] { return idle(); });
+}
+
+void Pool::resume() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->holding = false;
+    for (const IoRequest& request : state_->held) enqueue(request);
+    state_->held.clear();
+  }
+  state_->work.notify_all();
+}
+
+void Pool::after_fork_child() {
+  // The old block may be locked by a thread that does not exist here: left behind, never looked at.
+  state_ = new State;
+  threads_.clear();
+}
+
+// The most urgent piece that may start now. While anything is to be read, at most half of the
+// threads write. Under the mutex.
+bool Pool::next_piece(Piece* piece) {
+  const int writers_allowed = std::max(1, static_cast<int>(threads_.size()) / 2);
+  const bool reads_about = state_->reads_queued > 0 || state_->reading > 0;
+  for (Queue& queue : state_->queued) {
+    for (auto at = queue.begin(); at != queue.end(); ++at) {
+      const bool read = at->request.kind == IoRequest::Kind::kRead;
+      if (!read && reads_about && state_->writing >= writers_allowed) continue;
+      if (at->under_way == 0 && at->issued == 0) at->started = now();
+      const Bytes left = at->request.bytes - at->issued;
+      piece->transfer = at;
+      piece->from = at->issued;
+      // An injected fault takes the whole transfer in one go, so that it is counted once.
+      piece->bytes = at->fault.kind == InjectedFault::Kind::kNone ? std::min(left, kPiece) : left;
+      at->issued += piece->bytes;
+      ++at->under_way;
+      ++(read ? state_->reading : state_->writing);
+      if (at->issued == at->request.bytes) {
+        if (read) --state_->reads_queued;
+        state_->under_way.splice(state_->under_way.end(), queue, at);
+      }
+      return true;
+    }
+  }
+  return false;
+}
+
+void Pool::finish(std::unique_lock<std::mutex>& lock, Queue::iterator transfer) {
+  const IoResult result{transfer->request.token, std::move(transfer->status), now() - transfer->started};
+  state_->under_way.erase(transfer);
+  lock.unlock();
+  done_(result);
+  lock.lock();
+}
+
+void Pool::loop() {
+  State* state = state_;
+  std::unique_lock lock(state->mutex);
+  for (;;) {
+    Piece piece;
+    if (!next_piece(&piece)) {
+      if (state->stopping && idle()) break;
+      state->work.wait(lock);
+      continue;
+    }
+    const auto transfer = piece.transfer;
+    const IoRequest request = transfer->request;
+    const InjectedFault fault = transfer->fault;
+    ++state->active;
+    lock.unlock();
+    Status status = fault.kind == InjectedFault::Kind::kNone
+                        ? run_piece(request, piece.from, piece.bytes)
+                        : run_injected(request, fault);
+    lock.lock();
+    const bool read = request.kind == IoRequest::Kind::kRead;
+    --(read ? state->reading : state->writing);
+    if (!status && transfer->status.ok()) {
+      transfer->status = std::move(status);
+      if (transfer->issued < request.bytes) {
+        // What is left of a failed transfer is not worth doing.
+        transfer->issued = request.bytes;
+        if (read) --state->reads_queued;
+        state->under_way.splice(state->under_way.end(),
+                                state->queued[static_cast<std::size_t>(transfer->request.urgency)], transfer);
+      }
+    }
+    if (--transfer->under_way == 0 && transfer->issued == request.bytes) finish(lock, transfer);
+    --state->active;
+    // A write may have been held back by what just ended.
+    state->work.notify_all();
+    if (idle()) state->quiet.notify_all();
+  }
+  state->work.notify_all();
+}
+
+}  // namespace
+
+std::unique_ptr<IoPool> IoPool::create(int threads, Done done) {
+  auto pool = std::make_unique<Pool>(threads, std::move(done));
+  pool->start();
+  return pool;
+}
+
+}  // namespace outsize::host

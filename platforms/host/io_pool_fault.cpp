@@ -1,0 +1,72 @@
+#include "platforms/host/io_pool_fault.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+
+namespace outsize::host {
+
+FaultPlan FaultPlan::parse(const std::string& text, bool* valid) {
+  FaultPlan plan;
+  plan.fault_ = {InjectedFault::Kind::kErrno, EIO};
+  *valid = true;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    const auto equals = part.find('=');
+    const std::string key = part.substr(0, equals);
+    const std::string value = equals == std::string::npos ? "" : part.substr(equals + 1);
+    if (key == "every" || key == "offset") {
+      char* end = nullptr;
+      const long long number = std::strtoll(value.c_str(), &end, 10);
+      if (value.empty() || *end != '\0' || number < 0) *valid = false;
+      (key == "every" ? plan.every_ : plan.offset_) = number;
+    } else if (key == "kind" && (value == "read" || value == "write")) {
+      plan.reads_ = value == "read";
+      plan.writes_ = value == "write";
+    } else if (key == "error" && value == "EIO") {
+      plan.fault_ = {InjectedFault::Kind::kErrno, EIO};
+    } else if (key == "error" && value == "ENOSPC") {
+      plan.fault_ = {InjectedFault::Kind::kErrno, ENOSPC};
+    } else if (key == "error" && value == "SHORT") {
+      plan.fault_ = {InjectedFault::Kind::kShort, 0};
+    } else {
+      *valid = false;
+    }
+  }
+  if (plan.every_ <= 0) *valid = false;
+  if (!*valid) plan.every_ = 0;
+  return plan;
+}
+
+FaultPlan FaultPlan::from_environment() {
+  const char* text = std::getenv("OUTSIZE_IO_FAULT");
+  if (text == nullptr || *text == '\0') return {};
+  bool valid = false;
+  FaultPlan plan = parse(text, &valid);
+  if (!valid) {
+    std::fprintf(stderr,
+                 "outsize: OUTSIZE_IO_FAULT=%s is not understood, no fault is injected. "
+                 "Try every=3,offset=10,kind=read,error=EIO.\n", text);
+  }
+  return plan;
+}
+
+InjectedFault FaultPlan::next(IoRequest::Kind kind) {
+  if (every_ == 0 || !(kind == IoRequest::Kind::kRead ? reads_ : writes_)) return {};
+  ++count_;
+  return count_ > offset_ && (count_ - offset_) % every_ == 0 ? fault_ : InjectedFault{};
+}
+
+Status run_injected(const IoRequest& request, const InjectedFault& fault) {
+  if (fault.kind == InjectedFault::Kind::kErrno) {
+    return transfer_error(request, request.offset, request.bytes, 0, fault.error);
+  }
+  const Bytes half = request.bytes / 2 / kPageBytes * kPageBytes;
+  if (half > 0) {
+    if (Status status = run_piece(request, 0, half); !status) return status;
+  }
+  return transfer_error(request, request.offset + half, request.bytes - half, 0, 0);
+}
+
+}  // namespace outsize::host

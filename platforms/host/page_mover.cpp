@@ -1,0 +1,60 @@
+#include "platforms/host/page_mover.h"
+
+#include <sys/mman.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "platforms/host/machine_error.h"
+#include "platforms/host/page_mover_internal.h"
+#include "platforms/host/runtime.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+namespace outsize::host {
+
+int populate_fresh(void* address, Bytes bytes) {
+  for (;;) {
+    if (madvise(address, static_cast<std::size_t>(bytes), MADV_POPULATE_WRITE) == 0) return 0;
+    const int error = errno;
+    if (error == EINTR || error == EAGAIN) continue;
+    if (error != EINVAL) return error;
+    break;  // before Linux 5.14
+  }
+  auto* byte = static_cast<volatile char*>(address);
+  for (Bytes at = 0; at < bytes; at += kPageBytes) byte[at] = 0;
+  return 0;
+}
+
+std::string range_text(const void* address, Bytes bytes) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%p+%lld", address, static_cast<long long>(bytes));
+  return text;
+}
+
+Error misaligned(const char* operation, const void* address, Bytes bytes) {
+  return Error{ErrorCode::kInvalidArgument,
+               std::string(operation) + " was asked for a range that is not made of whole pages.",
+               range_text(address, bytes), "This is a defect of outsize: please report it."};
+}
+
+Result<std::unique_ptr<PageMover>> make_page_mover(FaultMechanism wanted, void* arena, Bytes bytes,
+                                                   PageMover::FaultHandler handler) {
+  if (!page_aligned(arena, bytes)) return misaligned("make_page_mover", arena, bytes);
+  // For tests: the kind used before Linux 6.8, on any kernel.
+  const char* forced = std::getenv("OUTSIZE_MOVER");
+  const bool force_copy = forced != nullptr && std::strcmp(forced, "copy") == 0;
+  if (wanted == FaultMechanism::kSignal) return make_signal_mover(arena, bytes, std::move(handler));
+  auto mover = make_uffd_mover(arena, bytes, force_copy, handler);
+  if (mover.ok() || wanted == FaultMechanism::kUserfaultfd) return mover;
+  auto fallback = make_signal_mover(arena, bytes, std::move(handler));
+  if (fallback.ok()) return fallback;
+  Error error = fallback.error();
+  error.what = mover.error().what + " " + error.what;
+  return error;
+}
+
+}  // namespace outsize::host
