@@ -52,7 +52,7 @@ def byte_windows(
 
 def add_common_options(parser: argparse.ArgumentParser, steps: int) -> None:
     parser.add_argument("--steps", type=int, default=steps, help="training steps (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of weights and data (%(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of weights and data (%(default)s)")
     parser.add_argument("--threads", type=int, default=0, help="torch threads (0: torch decides)")
     parser.add_argument("--tiny", action="store_true", help="a toy size that runs in seconds")
     parser.add_argument("--digest", action="store_true", help="end with a SHA-256 of the weights")

@@ -67,9 +67,9 @@ def main() -> None:
     reporter = Reporter("gpt_bytes")
     for _ in range(args.steps):
         reporter.start_step()
+        optimizer.zero_grad()
         tokens = byte_windows(text, args.batch, args.seq, generator)
         loss = model(input_ids=tokens, labels=tokens).loss
-        optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         reporter.end_step(loss)

@@ -46,10 +46,10 @@ def main() -> None:
     reporter = Reporter("mlp_stream")
     for _ in range(args.steps):
         reporter.start_step()
+        optimizer.zero_grad()
         window = byte_windows(text, args.batch, 2 * args.width, generator).float() / 128 - 1
         given, following = window[:, : args.width], window[:, args.width :]
         loss = nn.functional.mse_loss(model(given), following)
-        optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         reporter.end_step(loss)

@@ -101,6 +101,7 @@ def main() -> None:
     reporter = Reporter("moe")
     for _ in range(args.steps):
         reporter.start_step()
+        optimizer.zero_grad()
         window = byte_windows(text, args.batch, args.seq + 1, generator)
         given, following = window[:, :-1], window[:, 1:]
         routes = None
@@ -108,7 +109,6 @@ def main() -> None:
             routes = balanced_routes(given, args.layers, args.experts)
         scores = model(given, routes)
         loss = nn.functional.cross_entropy(scores.flatten(0, 1), following.flatten())
-        optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         reporter.end_step(loss)

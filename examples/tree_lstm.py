@@ -138,11 +138,11 @@ def main() -> None:
     reporter = Reporter("tree_lstm")
     for _ in range(args.steps):
         reporter.start_step()
+        optimizer.zero_grad()
         batch = picker.sample(trees, args.batch)
         targets = torch.tensor([labels.get(tree.label, labels[OTHER]) for tree in batch])
         scores = torch.stack([model(tree) for tree in batch])
         loss = nn.functional.cross_entropy(scores, targets)
-        optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         reporter.end_step(loss)

@@ -14,8 +14,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
-    from outsize.session import Session
     from outsize.counters import Stats
+    from outsize.session import Session
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -136,7 +136,9 @@ class budget:
     def main(): ...
     """
 
-    def __init__(self, budget: str | int = "auto", policy: str = "lookahead", **options: Any) -> None:
+    def __init__(
+        self, budget: str | int = "auto", policy: str = "lookahead", **options: Any
+    ) -> None:
         self._enable = functools.partial(enable, budget, policy, **options)
 
     def __enter__(self) -> budget:

@@ -80,9 +80,7 @@ def lines(found: dict[str, Any]) -> list[tuple[str, str]]:
     if "error" in disk:
         result.append(("disk", f"NOT USABLE: {disk['error']}"))
     else:
-        result.append(
-            ("disk alone", f"read {_rate(disk['read'])}, write {_rate(disk['write'])}")
-        )
+        result.append(("disk alone", f"read {_rate(disk['read'])}, write {_rate(disk['write'])}"))
         result.append(
             (
                 "disk mixed",

@@ -71,7 +71,7 @@ def positive(text: str) -> int:
 def add_engine_options(parser: argparse.ArgumentParser) -> None:
     """The options that `run`, `bench` and `demo` pass to the engine."""
     parser.add_argument(
-        "--spill-dir", default="", metavar="DIR", help="where to spill (default: $TMPDIR or /var/tmp)"
+        "--spill-dir", default="", metavar="DIR", help="default: $TMPDIR or /var/tmp"
     )
     parser.add_argument(
         "--spill-limit", default="0", type=size, metavar="SIZE", help="largest spill file"
@@ -90,7 +90,7 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
 def run_parser() -> Parser:
     parser = Parser(
         prog="outsize run",
-        usage="outsize run [options] SCRIPT [args...]\n       outsize run [options] -m MODULE [args...]",
+        usage="outsize run [options] {SCRIPT | -m MODULE} [args...]",
         description="Runs a script as python would, with the bytes of its tensors within a budget.",
     )
     parser.add_argument(
@@ -121,10 +121,7 @@ def split_target(
 ) -> tuple[list[str], list[str], bool]:
     """Our options, the target with its arguments (which may look like ours), and whether -m."""
     takes_value = {
-        name
-        for action in parser._actions
-        for name in action.option_strings
-        if action.nargs is None
+        name for action in parser._actions for name in action.option_strings if action.nargs is None
     }
     index = 0
     while index < len(argv):
@@ -158,7 +155,7 @@ def command_doctor(argv: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--spill-dir", default="", metavar="DIR", help="measure the disk there")
     parser.add_argument(
-        "--sample", default="1GiB", type=size, metavar="SIZE", help="bytes to move each way (%(default)s)"
+        "--sample", default="1GiB", type=size, metavar="SIZE", help="bytes each way (%(default)s)"
     )
     args = parser.parse_args(argv)
     from outsize import checkup

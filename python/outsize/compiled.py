@@ -50,7 +50,7 @@ _loaded: Core | None = None
 
 def release(version: str) -> str:
     """`2.13.0+cpu` -> `2.13.0`: builds of one release share their C++ interface."""
-    return version.split("+")[0]
+    return version.partition("+")[0]
 
 
 def load() -> Core:

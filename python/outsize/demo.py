@@ -72,8 +72,8 @@ def _opening(with_plain: bool, free: int) -> str:
         )
     return (
         f"Plain PyTorch needs about {format_bytes(PLAIN_NEEDS)} for this model and"
-        f" {format_bytes(free)} are free here: it would not fit. So this shows outsize alone, at 40 %"
-        f" and 20 % of the {format_bytes(KNOWN_PEAK)} of tensors it holds where it fits."
+        f" {format_bytes(free)} are free here: it would not fit. So this shows outsize alone, at 40"
+        f" % and 20 % of the {format_bytes(KNOWN_PEAK)} of tensors it holds where it fits."
     )
 
 

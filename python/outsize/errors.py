@@ -31,5 +31,6 @@ def __getattr__(name: str) -> type[RuntimeError]:
     if name in NAMES:
         from outsize import compiled
 
-        return getattr(compiled.load(), name)
+        found: type[RuntimeError] = getattr(compiled.load(), name)
+        return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

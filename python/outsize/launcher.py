@@ -8,6 +8,7 @@ that torch reads, and one that never imports torch pays nothing.
 
 from __future__ import annotations
 
+import atexit
 import builtins
 import importlib.machinery
 import importlib.util
@@ -15,10 +16,12 @@ import io
 import os
 import pkgutil
 import runpy
+import signal
 import sys
+import threading
 import types
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -26,18 +29,15 @@ _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 def run_script(path: str, args: Sequence[str]) -> None:
     """`python path args...`; returns when the script has run to its end."""
     sys.argv = [path, *args]
-    if pkgutil.get_importer(path) is not None and not os.path.isfile(path) or _is_zip(path):
+    if os.path.isdir(path) or _is_zip(path):
         _set_first_path(path, replace=True)
         _run_as_user(lambda: _run_module_in(_fresh_main(), "__main__", alter_argv=False))
         return
     try:
         code_bytes = _read(path)
     except OSError as error:
-        number = error.errno or 0
-        print(
-            f"outsize: can't open file {os.path.abspath(path)!r}: [Errno {number}] {error.strerror}",
-            file=sys.stderr,
-        )
+        why = f"[Errno {error.errno}] {error.strerror}"
+        print(f"outsize: can't open file {os.path.abspath(path)!r}: {why}", file=sys.stderr)
         raise SystemExit(2) from None
     _set_first_path(os.path.dirname(os.path.realpath(path)))
     main = _fresh_main()
@@ -70,11 +70,12 @@ def _read(path: str) -> bytes:
 
 
 def _compile(source: bytes, path: str, main: types.ModuleType) -> types.CodeType:
-    compiled = pkgutil.read_code(io.BytesIO(source))  # a .pyc file
+    compiled: types.CodeType | None = pkgutil.read_code(io.BytesIO(source))  # a .pyc file
     if compiled is not None:
         main.__loader__ = importlib.machinery.SourcelessFileLoader("__main__", path)
         return compiled
-    return compile(source, os.path.abspath(path), "exec", dont_inherit=True)
+    code: types.CodeType = compile(source, os.path.abspath(path), "exec", dont_inherit=True)
+    return code
 
 
 def _is_zip(path: str) -> bool:
@@ -117,6 +118,11 @@ def _run_as_user(execute: Callable[[], None]) -> None:
         execute()
     except SystemExit:
         raise
+    except KeyboardInterrupt as error:
+        clean_chain(error)
+        theirs = without_our_frames(error.__traceback__)
+        sys.excepthook(KeyboardInterrupt, error.with_traceback(theirs), theirs)
+        _die_of_ctrl_c()
     except BaseException as error:
         hook = sys.excepthook
         theirs = without_our_frames(error.__traceback__)
@@ -127,6 +133,18 @@ def _run_as_user(execute: Callable[[], None]) -> None:
 
         sys.excepthook = show
         raise
+
+
+def _die_of_ctrl_c() -> NoReturn:
+    """What the interpreter does after a script's KeyboardInterrupt, so that a shell sees 130 and
+    stops the loop we run in. (Under `python -m outsize` the interpreter would exit with 1.)"""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.kill(os.getpid(), signal.SIGINT)
+    raise SystemExit(130)  # only where SIGINT is blocked
 
 
 def without_our_frames(traceback: types.TracebackType | None) -> types.TracebackType | None:
@@ -166,12 +184,12 @@ class AfterTorch:
         if "torch" in sys.modules:
             self._action()
         else:
-            sys.meta_path.insert(0, self)  # type: ignore[arg-type]
+            sys.meta_path.insert(0, self)
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         if name != "torch":
             return None
-        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
         if spec is None or spec.loader is None:
             return None

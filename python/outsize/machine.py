@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib.metadata
 import os
 import platform
 import sys
@@ -42,6 +44,9 @@ def describe() -> dict[str, Any]:
     if torch is not None:
         description["torch"] = torch.__version__
         description["torch_threads"] = torch.get_num_threads()
+    else:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            description["torch"] = importlib.metadata.version("torch")
     return description
 
 

@@ -53,13 +53,14 @@ def cover_raw_access(core: Core, patches: Patches, kernel_faults: bool) -> None:
         patches.replace(torch.Tensor, name, exposing(getattr(torch.Tensor, name)))
     patches.replace(torch.Tensor, "data_ptr", tensor_pointer)
     patches.replace(torch.UntypedStorage, "data_ptr", storage_data_ptr)
+    to_dlpack: Callable[..., Any] = vars(torch)["to_dlpack"]
     for module in (torch, torch.utils.dlpack):
-        patches.replace(module, "to_dlpack", exposing(torch.utils.dlpack.to_dlpack))
+        patches.replace(module, "to_dlpack", exposing(to_dlpack))
     _cover_saving(core, patches, kernel_faults)
 
 
 def cover_faulthandler(core: Core, patches: Patches) -> None:
-    """`faulthandler.enable()` takes SIGSEGV over; ours must see it first (and hands on the rest)."""
+    """`faulthandler.enable()` takes SIGSEGV over; ours must see it first, and hands on the rest."""
     enable = faulthandler.enable
 
     @functools.wraps(enable)
@@ -115,7 +116,7 @@ def _cover_saving(core: Core, patches: Patches, kernel_faults: bool) -> None:
         finally:
             core.unpin(tensor)
 
-    class PinningFileWriter(torch._C.PyTorchFileWriter):  # type: ignore[misc]
+    class PinningFileWriter(torch._C.PyTorchFileWriter):
         def write_record(self, name: str, data: Any, size: int) -> None:
             with held(data):
                 super().write_record(name, data, size)
@@ -123,7 +124,7 @@ def _cover_saving(core: Core, patches: Patches, kernel_faults: bool) -> None:
     PinningFileWriter.__name__ = PinningFileWriter.__qualname__ = "PyTorchFileWriter"
     patches.replace(torch._C, "PyTorchFileWriter", PinningFileWriter)
 
-    write_file = torch.UntypedStorage._write_file
+    write_file: Callable[..., Any] = torch.UntypedStorage._write_file
 
     @functools.wraps(write_file)
     def pinned_write_file(storage: Any, *args: Any, **kwargs: Any) -> None:

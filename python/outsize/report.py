@@ -81,8 +81,8 @@ def advice(stats: Stats) -> str | None:
         return "Everything fitted: nothing had to move."
     if stats.stall_share > 0.25:
         return (
-            f"Ops waited {stats.stall_share:.0%} of the time for bytes to move: a larger --budget or"
-            " a faster --spill-dir would help most (`outsize doctor` measures the disk)."
+            f"Ops waited {stats.stall_share:.0%} of the time for bytes to move: a larger --budget"
+            " or a faster --spill-dir would help most (`outsize doctor` measures the disk)."
         )
     return None
 

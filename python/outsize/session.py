@@ -9,8 +9,8 @@ from typing import Any
 
 from outsize import raw, threads
 from outsize.compiled import Core
-from outsize.patching import Patches
 from outsize.counters import Stats
+from outsize.patching import Patches
 from outsize.steps import StepTracker
 from outsize.units import MemoryLimits, format_bytes, parse_budget, parse_size
 
@@ -94,8 +94,8 @@ class Session:
     def _warn_if_too_large(self, limits: MemoryLimits) -> None:
         if self.budget > limits.free:
             _log.warning(
-                "the budget of %s is more than the %s that are free (%s: %s): the system may swap or"
-                " kill the job before outsize sees a reason to move anything",
+                "the budget of %s is more than the %s that are free (%s: %s): the system may swap"
+                " or kill the job before outsize sees a reason to move anything",
                 format_bytes(self.budget),
                 format_bytes(limits.free),
                 limits.reason,

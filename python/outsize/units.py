@@ -102,7 +102,7 @@ def parse_budget(text: str | int | float) -> Budget:
     if match and match[2] == "%":
         share = float(match[1]) / 100
         if not 0 < share <= 1:
-            raise SizeError(f"'{written}' is not a share: write a percentage above 0 and up to 100.")
+            raise SizeError(f"'{written}' is not a share: write a percentage up to 100%.")
         return Budget(written, share=share)
     try:
         size = parse_size(text)

@@ -41,14 +41,20 @@ def parser() -> Parser:
         metavar="LIST",
         help="shares of plain's peak tensor bytes, or sizes (default: 40%%,20%%)",
     )
-    result.add_argument("--policies", default="lookahead", metavar="LIST", help="e.g. lookahead,ondemand")
+    result.add_argument(
+        "--policies", default="lookahead", metavar="LIST", help="e.g. lookahead,ondemand"
+    )
     result.add_argument("--ample", action="store_true", help="also a budget in which all fits")
     result.add_argument("--swap", action="store_true", help="also the kernel's swap (root)")
     result.add_argument("--no-plain", action="store_true", help="plain does not fit: sizes only")
-    result.add_argument("--both-mallocs", action="store_true", help="plain also with MMAP_THRESHOLD")
+    result.add_argument(
+        "--both-mallocs", action="store_true", help="plain also with MMAP_THRESHOLD"
+    )
     result.add_argument("--steps", default=5, type=positive, metavar="N", help="counted (5)")
     result.add_argument("--warmup", default=3, type=positive, metavar="N", help="before that (3)")
-    result.add_argument("--swap-steps", type=positive, metavar="N", help="counted under swap (as --steps)")
+    result.add_argument(
+        "--swap-steps", type=positive, metavar="N", help="counted under swap (as --steps)"
+    )
     result.add_argument("--peak", type=size, metavar="SIZE", help="plain's peak, if known already")
     result.add_argument("--disk-sample", default="8GiB", type=size, metavar="SIZE", help="(8GiB)")
     result.add_argument("--no-disk", action="store_true", help="do not measure the disk")
@@ -92,7 +98,9 @@ def bench(workload: Workload, args: argparse.Namespace) -> results.Outcome:
     outcome.disk_before, torch_version = measure_disk(args)
     outcome.machine |= torch_version
     steps = args.warmup + args.steps
-    with Progress(f"Timing {workload.name}", {r.label: steps for r in outcome.runs}, {}) as progress:
+    with Progress(
+        f"Timing {workload.name}", {r.label: steps for r in outcome.runs}, {}
+    ) as progress:
         for group in seatings(outcome.runs, peak):
             take_turns(group, steps, progress.told)
     if args.swap:

@@ -68,8 +68,8 @@ class Progress:
             text = f"{run.label}: step {step}, {how}"
             self._bar.update(self._task, completed=done, description=text, left=left)
         else:
-            line = f"[{done}/{self._total}] {run.label}: step {step}, {how}" + (f"; {left}" if left else "")
-            print(line, file=sys.stderr, flush=True)
+            line = f"[{done}/{self._total}] {run.label}: step {step}, {how}"
+            print(f"{line}; {left}" if left else line, file=sys.stderr, flush=True)
 
     def seconds_left(self) -> float:
         known = [seconds for seconds in self._seconds.values() if seconds]

@@ -1,4 +1,4 @@
-"""From step times to what is worth saying: medians, ratios, the limit, equal losses; table and JSON."""
+"""From step times to what is worth saying: medians, ratios, the limit; as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Outcome:
         if len(measured) <= run.warmup:
             return None
         first = measured[run.warmup - 1] if run.warmup else 0
-        return (measured[-1] - first) / (len(measured) - run.warmup)
+        return float(measured[-1] - first) / (len(measured) - run.warmup)
 
     def losses_equal(self, run: Run) -> bool | None:
         """Whether every loss has plain's bits; None: nothing to compare."""
@@ -77,7 +77,7 @@ class Outcome:
             return None
 
         def rate(*names: str) -> float:
-            return sum(disk[name] for disk in disks for name in names) / len(disks)
+            return float(sum(disk[name] for disk in disks for name in names)) / len(disks)
 
         bounds = [
             (plain, "compute"),
@@ -194,7 +194,7 @@ def footnotes(outcome: Outcome) -> list[str]:
         )
     lines.append(f"Steps in seconds, {outcome.warmup} warm-up | {outcome.steps} counted, in turns:")
     for run in outcome.runs:
-        times = [f"{time:.2f}" if time is not None else "(built)" for time in run.step_seconds]
+        times = [f"{time:.3g}" if time is not None else "(built)" for time in run.step_seconds]
         split = " ".join(times[: run.warmup]) + " | " + " ".join(times[run.warmup :])
         lines.append(f"  {run.label}: {split}")
     for run in outcome.runs:

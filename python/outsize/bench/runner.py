@@ -188,7 +188,7 @@ def take_turns(runs: list[Run], steps: int, told: Callable[[Run, int], None]) ->
     workers: list[Worker] = []
     try:
         for turn in range(steps):
-            for index, run in enumerate(runs):
+            for run in runs:
                 if run.failure:
                     continue
                 try:
@@ -199,7 +199,7 @@ def take_turns(runs: list[Run], steps: int, told: Callable[[Run, int], None]) ->
                         next(w for w in workers if w.run is run).step()
                 except WorkerError as error:
                     run.failure = str(error)
-                told(runs[index], turn + 1)
+                told(run, turn + 1)
         for worker in workers:
             if not worker.run.failure:
                 try:

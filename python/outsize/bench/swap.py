@@ -46,7 +46,9 @@ def _die_in_order() -> Iterator[None]:
     def terminate(number: int, frame: FrameType | None) -> None:
         raise SystemExit(128 + number)
 
-    before = {number: signal.signal(number, terminate) for number in (signal.SIGTERM, signal.SIGHUP)}
+    before = {
+        number: signal.signal(number, terminate) for number in (signal.SIGTERM, signal.SIGHUP)
+    }
     try:
         yield
     finally:

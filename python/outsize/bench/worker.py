@@ -2,9 +2,10 @@
 
     python -m outsize.bench.worker '{"mode": "plain", "read": 5, "write": 6, ...}' script.py args...
 
-The script is any training script: a hook at the end of its optimizer's step is where it waits. Over
-two pipes the parent says `go` (run one step), `finish` (run on, to the end) or `stop`, and hears one
-JSON object per line: `imports` (before the first module is built), `step`, `peaks`, `end`, `error`.
+The script is any training script: a hook at the end of its optimizer's step is where it waits.
+Over two pipes the parent says `go` (run one step), `finish` (run on, to the end) or `stop`, and
+hears one JSON object a line: `imports` (before the first module is built), `step`, `peaks`, `end`,
+`error`.
 
 Modes: `plain` (outsize is not loaded), `outsize` (a budget is in force), `count` (the profiler
 counts tensor bytes; nothing is timed).

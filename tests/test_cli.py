@@ -1,0 +1,290 @@
+"""`outsize run` must be invisible to the script: compared here with plain Python, byte for byte."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+SHOW = """\
+import json, sys
+main = sys.modules["__main__"]
+names = sorted(set(vars(main)) - {"json", "sys", "main", "names"})
+print(json.dumps([sys.argv, sys.path, __name__, repr(main.__dict__.get("__file__")), names,
+                  __spec__ and [__spec__.name, __spec__.origin, __spec__.parent], repr(__package__), repr(main.__dict__.get("__cached__")),
+                  type(__loader__).__name__, main.__dict__ is globals(), __doc__]))
+"""
+
+# Scripts whose output, error output and exit code must be those of plain Python.
+SCRIPTS = {
+    "ends well": "print('done')",
+    "sees itself": SHOW,
+    "docstring": '"""What I am."""\n' + SHOW,
+    "exits 3": "import sys; sys.exit(3)",
+    "exits with a text": "import sys; sys.exit('no data')",
+    "exits with None": "raise SystemExit",
+    "fails": "def f():\n    raise ValueError('broken')\nf()\n",
+    "fails in a chain": "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    raise KeyError(7) from e\n",
+    "fails with a note": "e = OSError(2, 'x')\ne.add_note('a note')\nraise e\n",
+    "fails in a group": "raise ExceptionGroup('many', [ValueError(1), TypeError(2)])",
+    "is not Python": "print('a'\n",
+    "own excepthook": "import sys\nsys.excepthook = lambda *a: print('mine', a[0].__name__, "
+    "a[2].tb_frame.f_code.co_name)\n1 / 0\n",
+    "atexit": "import atexit; atexit.register(print, 'last words'); print('first')",
+    "thread fails": "import threading\nt = threading.Thread(target=lambda: 1 / 0)\nt.start(); t.join()\n",
+    "thread outlives main": "import threading, time\n"
+    "threading.Thread(target=lambda: (time.sleep(0.2), print('late'))).start()\n",
+    "future annotations stay off": "def f(x: 1 + 1): pass\nprint(f.__annotations__)\n",
+    "pickles its classes": "import pickle\nclass A: pass\nprint(type(pickle.loads(pickle.dumps(A()))))\n",
+    "reads stdin": "print(input())",
+    "forks": "import os\npid = os.fork()\nif pid: print(os.waitpid(pid, 0)[1])\nelse: os._exit(4)\n",
+    "spawns": "import multiprocessing as mp\ndef f(x): return x + 1\nif __name__ == '__main__':\n"
+    "    with mp.get_context('spawn').Pool(1) as p: print(p.map(f, [1, 2]))\n",
+}
+
+
+def both(
+    arguments: list[str], cwd: Path, env: dict[str, str] | None = None
+) -> tuple[subprocess.CompletedProcess[str], subprocess.CompletedProcess[str]]:
+    """The same command line under plain Python and under `outsize run --quiet`."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("OUTSIZE")} | (env or {})
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, *words, *arguments],
+            cwd=cwd, env=clean, text=True, capture_output=True, input="typed\n", timeout=120,
+        )  # fmt: skip
+
+    return run(), run("-m", "outsize", "run", "--quiet")
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_cannot_tell(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "sub"
+    folder.mkdir()
+    (folder / "script.py").write_text(SCRIPTS[name])
+    plain, ours = both(["sub/script.py", "--budget", "1", "-m", "x y"], tmp_path)
+    assert ours.stdout == plain.stdout
+    assert ours.stderr == plain.stderr
+    assert ours.returncode == plain.returncode
+
+
+def test_a_linked_script_imports_from_where_it_lies(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "helper.py").write_text("VALUE = 5")
+    (tmp_path / "real" / "script.py").write_text("import helper; print(helper.VALUE)\n" + SHOW)
+    (tmp_path / "link.py").symlink_to("real/script.py")
+    plain, ours = both(["link.py"], tmp_path)
+    assert (ours.stdout, ours.returncode) == (plain.stdout, 0)
+
+
+@pytest.mark.parametrize("body", [SHOW, "1 / 0", "import sys; sys.exit(5)"])
+def test_a_module_cannot_tell(body: str, tmp_path: Path) -> None:
+    package = tmp_path / "pack"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "__main__.py").write_text(body)
+    (package / "tool.py").write_text(body)
+    for module in ("pack", "pack.tool"):
+        plain, ours = both(["-m", module, "a", "--json", "-m"], tmp_path)
+        assert ours.stdout == plain.stdout
+        assert ours.stderr == plain.stderr
+        assert ours.returncode == plain.returncode
+
+
+def test_a_module_that_is_not_there(tmp_path: Path) -> None:
+    plain, ours = both(["-m", "no_such_module_here"], tmp_path)
+    assert (ours.stderr, ours.returncode) == (plain.stderr, plain.returncode)
+
+
+def test_folders_archives_and_compiled_files_run(tmp_path: Path) -> None:
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "__main__.py").write_text(SHOW)
+    with zipfile.ZipFile(tmp_path / "app.zip", "w") as archive:
+        archive.writestr("__main__.py", SHOW)
+    subprocess.run(
+        [sys.executable, "-c", "import py_compile; py_compile.compile('app/__main__.py', 'a.pyc')"],
+        cwd=tmp_path, check=True,
+    )  # fmt: skip
+    for target in ("app", "app.zip", "a.pyc"):
+        plain, ours = both([target, "x"], tmp_path)
+        assert plain.returncode == 0
+        assert (ours.stdout, ours.stderr) == (plain.stdout, plain.stderr), target
+
+
+def test_a_file_that_is_not_there(run_outsize) -> None:
+    done = run_outsize("run", "missing.py")
+    assert done.returncode == 2
+    assert "can't open file" in done.stderr and "missing.py" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_dies_like_python(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("import time\nprint('up', flush=True)\ntime.sleep(60)\n")
+    codes, errors = [], []
+    for words in ([], ["-m", "outsize", "run", "--quiet"]):
+        process = subprocess.Popen(
+            [sys.executable, *words, "script.py"],
+            cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert process.stdout.readline() == "up\n"
+        process.send_signal(signal.SIGINT)
+        errors.append(process.communicate(timeout=30)[1])
+        codes.append(process.returncode)
+    assert codes == [-signal.SIGINT, -signal.SIGINT]  # 130 in every shell
+    assert errors[0] == errors[1]
+
+
+def test_safe_path_is_respected(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("import sys; print(sys.path, sys.argv)")
+    plain, ours = both(["script.py"], tmp_path, {"PYTHONSAFEPATH": "1"})
+    assert ours.stdout == plain.stdout
+
+
+def test_a_script_without_torch_does_not_pay_for_it(run_outsize, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("import sys; print('torch' in sys.modules)")
+    done = run_outsize("run", "script.py")
+    assert done.stdout == "False\n"
+    assert "never imported torch" in done.stderr
+
+
+def test_outsize_0_runs_plainly(run_outsize, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(
+        "import sys, torch, outsize\nprint(outsize.enabled(), 'outsize._core' in sys.modules)\n"
+    )
+    done = run_outsize("run", "--budget", "64MiB", "script.py", env={"OUTSIZE": "0"})
+    assert (done.stdout, done.stderr, done.returncode) == ("False False\n", "", 0)
+
+
+TRAIN = """\
+import os, torch
+torch.manual_seed(0)
+model = torch.nn.Linear(1024, 1024)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(3):
+    optimizer.zero_grad()
+    model(torch.ones(64, 1024)).square().sum().backward()
+    optimizer.step()
+print(model.weight.detach().double().sum().item(), os.environ.get("SEEN", ""))
+"""
+
+
+def test_a_run_ends_with_the_table_and_the_json(run_outsize, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAIN)
+    plain = subprocess.run(
+        [sys.executable, "train.py"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    done = run_outsize("run", "--budget", "64MiB", "--json", "end.json", "train.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == plain.stdout
+    for words in ("peak in RAM", "64.0 MiB", "3 steps", "smallest budget", "prediction hits"):
+        assert words in done.stderr
+    report = json.loads((tmp_path / "end.json").read_text())
+    assert report["outsize"]["budget"] == "64MiB"
+    assert report["stats"]["steps"] == 3
+    assert 0 < report["stats"]["resident_peak"] <= report["stats"]["budget"] == 64 << 20
+    assert report["machine"]["torch"] and report["machine"]["cores"] >= 1
+
+
+def test_quiet_is_quiet(run_outsize, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAIN)
+    done = run_outsize("run", "--quiet", "--budget", "64MiB", "train.py")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_failing_script_still_gets_its_table(run_outsize, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAIN + "raise ValueError('after training')\n")
+    done = run_outsize("run", "--budget", "64MiB", "train.py")
+    assert done.returncode == 1
+    assert done.stderr.index("ValueError: after training") < done.stderr.index("peak in RAM")
+    assert f"{os.sep}outsize{os.sep}" not in done.stderr.split("peak in RAM")[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["rnu"], "did you mean 'run'?"),
+        (["train.py"], "did you mean `outsize run train.py`?"),
+        (["run"], "what should run?"),
+        (["run", "--budget", "2", "x.py"], "did you mean 2GiB?"),
+        (["run", "--budget", "lots", "x.py"], "'lots' is not a budget"),
+        (["run", "--budget", "120%", "x.py"], "'120%' is not a share"),
+        (["run", "--spill-limit", "big", "x.py"], "'big' is not a size"),
+        (["run", "--budget"], "expected one argument"),
+        (["run", "--wat", "x.py"], "--wat"),
+        (["run", "--faults", "magic", "x.py"], "magic"),
+        (["bench", "no_such_example"], "neither an example"),
+    ],
+)
+def test_mistakes_get_one_clear_line(run_outsize, arguments: list[str], said: str) -> None:
+    done = run_outsize(*arguments)
+    assert done.returncode in ((1, 2) if arguments[0] == "bench" else (2,))
+    assert said in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--policy", "crystal-ball"], "crystal-ball"),
+        (["--spill-dir", "no/such/folder"], "no/such/folder"),
+    ],
+)
+def test_what_cannot_work_is_said_before_training(
+    run_outsize, tmp_path: Path, options: list[str], said: str
+) -> None:
+    (tmp_path / "script.py").write_text("import torch; print('trained')")
+    done = run_outsize("run", "--budget", "64MiB", *options, "script.py")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_help_comes_at_once() -> None:
+    times = []
+    for _ in range(3):
+        began = time.perf_counter()
+        done = subprocess.run([sys.executable, "-m", "outsize", "--help"], capture_output=True)
+        times.append(time.perf_counter() - began)
+        assert done.returncode == 0
+    assert b"outsize run" in done.stdout
+    assert min(times) < 0.3
+
+
+@pytest.mark.parametrize("command", ["run", "demo", "bench", "doctor"])
+def test_every_command_explains_itself(run_outsize, command: str) -> None:
+    done = run_outsize(command, "--help")
+    assert done.returncode == 0
+    assert f"outsize {command}" in done.stdout
+
+
+def test_version(run_outsize) -> None:
+    assert run_outsize("--version").stdout.startswith("outsize ")
+
+
+def test_doctor_says_what_the_machine_offers(run_outsize, tmp_path: Path) -> None:
+    done = run_outsize("doctor", "--json", "--sample", "8MiB", "--spill-dir", "/var/tmp")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["disk"]["read"] > 0 and found["disk"]["mixed_write"] > 0
+    assert found["memory"]["total"] > found["memory"]["available"] > 0
+    assert isinstance(found["faults"]["userfaultfd"], bool)
+    spoken = run_outsize("doctor", "--sample", "8MiB", "--spill-dir", "/var/tmp").stdout
+    for word in ("memory", "disk alone", "disk mixed", "page faults", "torch"):
+        assert word in spoken
+
+
+def test_doctor_refuses_a_spill_directory_that_is_ram(run_outsize) -> None:
+    if not Path("/dev/shm").is_dir():
+        pytest.skip("this machine has no /dev/shm")
+    done = run_outsize("doctor", "--sample", "8MiB", "--spill-dir", "/dev/shm")
+    assert done.returncode == 1
+    assert "NOT USABLE" in done.stdout and "tmpfs" in done.stdout

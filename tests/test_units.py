@@ -1,0 +1,104 @@
+"""Sizes and budgets as people write them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from outsize.units import (
+    AUTO_SHARE,
+    GIB,
+    MIB,
+    MemoryLimits,
+    SizeError,
+    format_bytes,
+    format_seconds,
+    parse_budget,
+    parse_size,
+)
+
+ROOMY = MemoryLimits(total=32 * GIB, available=20 * GIB)
+BOXED = MemoryLimits(total=32 * GIB, available=20 * GIB, cgroup=4 * GIB, cgroup_used=1 * GIB)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("512MiB", 512 * MIB),
+        ("2GiB", 2 * GIB),
+        ("1.5g", 3 * GIB // 2),
+        ("1.5G", 3 * GIB // 2),
+        ("100GB", 100 * 10**9),
+        ("2 GiB", 2 * GIB),
+        ("4096", 4096),
+        (4096, 4096),
+        (4096.0, 4096),
+        ("1TiB", 1024 * GIB),
+        ("7b", 7),
+        (".5g", GIB // 2),
+    ],
+)
+def test_sizes(text: str | int | float, expected: int) -> None:
+    assert parse_size(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "GiB", "-1g", "1.2.3g", "2 potatoes", "1e9", "nan", "60%", "٣g"])
+def test_what_is_not_a_size_is_refused(text: str) -> None:
+    with pytest.raises(SizeError, match="write for example 512MiB"):
+        parse_size(text)
+
+
+def test_large_exact_sizes_stay_exact() -> None:
+    assert parse_size(str(2**53 + 1)) == 2**53 + 1
+
+
+def test_a_share_is_of_the_tightest_limit() -> None:
+    assert parse_budget("60%").resolve(ROOMY) == int(32 * GIB * 0.6) // MIB * MIB
+    assert parse_budget("50%").resolve(BOXED) == 2 * GIB
+
+
+def test_auto_takes_its_share_of_what_is_free() -> None:
+    assert parse_budget("auto").resolve(ROOMY) == int(20 * GIB * AUTO_SHARE)
+    assert parse_budget("auto").resolve(BOXED) == int(3 * GIB * AUTO_SHARE)
+    assert parse_budget("AUTO").automatic
+
+
+def test_auto_where_nothing_is_free_says_so() -> None:
+    full = MemoryLimits(total=32 * GIB, available=20 * GIB, cgroup=GIB, cgroup_used=GIB)
+    with pytest.raises(SizeError, match="memory cgroup: 0 B free of 1.00 GiB"):
+        parse_budget("auto").resolve(full)
+
+
+def test_a_cgroup_wider_than_ram_changes_nothing() -> None:
+    wide = MemoryLimits(total=32 * GIB, available=20 * GIB, cgroup=64 * GIB, cgroup_used=GIB)
+    assert (wide.limit, wide.free, wide.reason) == (32 * GIB, 20 * GIB, "RAM")
+
+
+@pytest.mark.parametrize("text", ["0%", "101%", "-5%", "sixty", "2 potatoes", ""])
+def test_what_is_not_a_budget_is_refused(text: str) -> None:
+    with pytest.raises(SizeError):
+        parse_budget(text)
+
+
+def test_a_forgotten_unit_is_noticed() -> None:
+    with pytest.raises(SizeError, match="did you mean 2GiB"):
+        parse_budget("2")
+
+
+@given(st.integers(min_value=0, max_value=2**60))
+def test_plain_bytes_come_back(count: int) -> None:
+    assert parse_size(str(count)) == count
+
+
+@given(st.integers(min_value=0, max_value=2**50))
+def test_formatting_keeps_three_digits(count: int) -> None:
+    assert parse_size(format_bytes(count)) == pytest.approx(count, rel=0.006)
+
+
+def test_times_read_well() -> None:
+    assert [format_seconds(s) for s in (0.85, 12.34, 245, 11520)] == [
+        "850 ms",
+        "12.3 s",
+        "4 min 05 s",
+        "3 h 12 min",
+    ]
