@@ -44,13 +44,13 @@ Error misaligned(const char* operation, const void* address, Bytes bytes) {
 Result<std::unique_ptr<PageMover>> make_page_mover(FaultMechanism wanted, void* arena, Bytes bytes,
                                                    PageMover::FaultHandler handler) {
   if (!page_aligned(arena, bytes)) return misaligned("make_page_mover", arena, bytes);
-  // For tests: the kind used before Linux 6.8, on any kernel.
+  // For tests: what older kernels have, on any kernel.
   const char* forced = std::getenv("OUTSIZE_MOVER");
   const bool force_copy = forced != nullptr && std::strcmp(forced, "copy") == 0;
-  if (wanted == FaultMechanism::kSignal) return make_signal_mover(arena, bytes, std::move(handler));
+  if (wanted == FaultMechanism::kSignal) return make_signal_mover(arena, bytes, force_copy, std::move(handler));
   auto mover = make_uffd_mover(arena, bytes, force_copy, handler);
   if (mover.ok() || wanted == FaultMechanism::kUserfaultfd) return mover;
-  auto fallback = make_signal_mover(arena, bytes, std::move(handler));
+  auto fallback = make_signal_mover(arena, bytes, force_copy, std::move(handler));
   if (fallback.ok()) return fallback;
   Error error = fallback.error();
   error.what = mover.error().what + " " + error.what;

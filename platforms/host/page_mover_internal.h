@@ -8,10 +8,11 @@
 
 namespace outsize::host {
 
+// `force_copy`: do without UFFDIO_MOVE (Linux 6.8) or MREMAP_DONTUNMAP (Linux 5.7) though they are there.
 Result<std::unique_ptr<PageMover>> make_uffd_mover(void* arena, Bytes bytes, bool force_copy,
                                                    PageMover::FaultHandler handler);
-Result<std::unique_ptr<PageMover>> make_signal_mover(void* arena, Bytes bytes,
-                                                     PageMover::FaultHandler handler);
+Result<std::unique_ptr<PageMover>> make_signal_mover(void* arena, Bytes bytes, bool force_copy,
+                                                       PageMover::FaultHandler handler);
 
 // Faults in fresh, private, writable pages; falls back to touching them before Linux 5.14.
 // Returns 0 or an errno. Only for memory that reports no faults.

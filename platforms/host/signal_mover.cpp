@@ -53,8 +53,9 @@ bool probe_dont_unmap() {
 
 class SignalMover final : public PageMover {
  public:
-  SignalMover(void* arena, Bytes bytes)
-      : arena_begin_(address_of(arena)), arena_end_(arena_begin_ + static_cast<Address>(bytes)) {}
+  SignalMover(void* arena, Bytes bytes, bool force_copy)
+      : arena_begin_(address_of(arena)), arena_end_(arena_begin_ + static_cast<Address>(bytes)),
+        force_copy_(force_copy) {}
   ~SignalMover() override;
   Status start(FaultHandler handler);
 
@@ -83,6 +84,7 @@ class SignalMover final : public PageMover {
 
   const Address arena_begin_;
   const Address arena_end_;
+  const bool force_copy_;
   AreaTable areas_;
   bool dont_unmap_ = false;
   int wake_ = -1;
@@ -99,7 +101,7 @@ SignalMover::~SignalMover() {
 }
 
 Status SignalMover::start(FaultHandler handler) {
-  dont_unmap_ = probe_dont_unmap();
+  dont_unmap_ = !force_copy_ && probe_dont_unmap();
   void* arena = pointer_to(arena_begin_);
   const auto bytes = static_cast<Bytes>(arena_end_ - arena_begin_);
   if (const int error = give_back(arena, bytes); error != 0) {
@@ -310,9 +312,9 @@ void SignalMover::after_fork_child(const Range* closed, std::size_t count, Child
 
 }  // namespace
 
-Result<std::unique_ptr<PageMover>> make_signal_mover(void* arena, Bytes bytes,
+Result<std::unique_ptr<PageMover>> make_signal_mover(void* arena, Bytes bytes, bool force_copy,
                                                      PageMover::FaultHandler handler) {
-  auto mover = std::make_unique<SignalMover>(arena, bytes);
+  auto mover = std::make_unique<SignalMover>(arena, bytes, force_copy);
   if (Status status = mover->start(std::move(handler)); !status) return status.error();
   return std::unique_ptr<PageMover>(std::move(mover));
 }

@@ -1,0 +1,284 @@
+// Every state transition, on every mechanism that this machine has.
+#include "platforms/host/page_mover.h"
+
+#include <atomic>
+#include <thread>
+
+#include "platforms/host/page_mover_rig.h"
+
+namespace outsize::host {
+namespace {
+
+using namespace std::chrono_literals;
+
+class PageMoverTest : public testing::TestWithParam<Mechanism> {
+ protected:
+  void SetUp() override {
+    rig_ = std::make_unique<MoverRig>(GetParam());
+    if (!rig_->available()) GTEST_SKIP() << rig_->why_not();
+  }
+  PageMover& mover() { return rig_->mover(); }
+  char* at(Bytes offset) { return rig_->at(offset); }
+  std::unique_ptr<MoverRig> rig_;
+};
+
+INSTANTIATE_TEST_SUITE_P(, PageMoverTest, testing::ValuesIn(kAllMechanisms),
+                         [](const auto& info) { return mechanism_name(info.param); });
+
+constexpr Bytes kPage = kPageBytes;
+constexpr Bytes kChunk = kChunkBytes;
+
+TEST_P(PageMoverTest, NamesItself) {
+  const std::string name = mover().name();
+  switch (GetParam()) {
+    case Mechanism::kUffdMove: EXPECT_EQ(name, "userfaultfd+move"); break;
+    case Mechanism::kUffdCopy: EXPECT_EQ(name, "userfaultfd+copy"); break;
+    default: EXPECT_EQ(name, "signal");
+  }
+}
+
+TEST_P(PageMoverTest, ArenaStartsWithoutPages) {
+  EXPECT_EQ(MoverRig::resident(at(0), MoverRig::kArena), 0);
+}
+
+TEST_P(PageMoverTest, PopulateMakesExactlyTheZeroPagesAskedFor) {
+  // Starts and ends inside a chunk, with whole chunks and more than one staging area between.
+  const Bytes begin = 3 * kChunk - 5 * kPage;
+  const Bytes bytes = 5 * kPage + 7 * kChunk + 11 * kPage;
+  ASSERT_DONE(mover().populate(at(begin), bytes));
+  EXPECT_EQ(MoverRig::resident(at(0), MoverRig::kArena), bytes);
+  for (Bytes i = 0; i < bytes; i += 512) ASSERT_EQ(at(begin)[i], 0) << i;
+  fill_pattern(at(begin), bytes, 1);
+  EXPECT_EQ(first_difference(at(begin), bytes, 1), -1);
+  EXPECT_EQ(MoverRig::resident(at(0), MoverRig::kArena), bytes);
+}
+
+TEST_P(PageMoverTest, PopulateOfManySmallTailsHoldsOnlyThem) {
+  for (Bytes chunk = 0; chunk < 8; ++chunk) ASSERT_DONE(mover().populate(at(chunk * kChunk), 3 * kPage));
+  EXPECT_EQ(MoverRig::resident(at(0), MoverRig::kArena), 8 * 3 * kPage);
+  // The rest of a chunk may come later.
+  ASSERT_DONE(mover().populate(at(3 * kPage), kChunk - 3 * kPage));
+  fill_pattern(at(0), kChunk, 2);
+  EXPECT_EQ(first_difference(at(0), kChunk, 2), -1);
+}
+
+TEST_P(PageMoverTest, PagesKeepTheirBytesOutAndIn) {
+  for (const Bytes bytes : {kPage, 7 * kPage, kChunk, 5 * kChunk, 2 * kChunk + 3 * kPage}) {
+    for (const bool guarded : {false, true}) {
+      SCOPED_TRACE(testing::Message() << bytes << (guarded ? " guarded" : ""));
+      char* tensor = at(0);
+      char* pool = at(16 * kChunk);
+      ASSERT_DONE(mover().populate(tensor, bytes));
+      fill_pattern(tensor, bytes, 3);
+      ASSERT_DONE(mover().discard(tensor, bytes));
+      EXPECT_EQ(MoverRig::resident(tensor, bytes), 0);
+
+      ASSERT_DONE(mover().populate(pool, bytes));
+      fill_pattern(pool, bytes, 4);
+      ASSERT_DONE(mover().move_in(pool, tensor, bytes, guarded));
+      EXPECT_EQ(MoverRig::resident(pool, bytes), 0);
+      EXPECT_EQ(MoverRig::resident(tensor, bytes), bytes);
+      ASSERT_EQ(first_difference(tensor, bytes, 4), -1);
+
+      ASSERT_DONE(mover().move_out(tensor, pool, bytes));
+      EXPECT_EQ(MoverRig::resident(tensor, bytes), 0);
+      EXPECT_EQ(MoverRig::resident(pool, bytes), bytes);
+      fill_pattern(pool, bytes, 5);  // writable, whatever it holds
+      ASSERT_EQ(first_difference(pool, bytes, 5), -1);
+      ASSERT_DONE(mover().discard(pool, bytes));
+    }
+  }
+}
+
+TEST_P(PageMoverTest, PoolMadeOfPiecesFromManyPlacesMovesAsOne) {
+  // Every piece comes from elsewhere, at odd sizes, so the kernel sees many mappings or none alike.
+  char* pool = at(8 * kChunk);
+  Bytes filled = 0;
+  for (int i = 0; i < 9; ++i) {
+    const Bytes piece = (3 + 37 * i) * kPage;
+    char* from = at((20 - 2 * (i % 5)) * kChunk + (i / 5) * kPage);
+    ASSERT_DONE(mover().populate(from, piece));
+    ASSERT_DONE(mover().move_out(from, pool + filled, piece));
+    filled += piece;
+  }
+  fill_pattern(pool, filled, 6);
+  ASSERT_DONE(mover().move_in(pool, at(0), filled, true));
+  EXPECT_EQ(first_difference(at(0), filled, 6), -1);
+  ASSERT_DONE(mover().move_out(at(0), pool, filled));
+  EXPECT_EQ(MoverRig::resident(at(0), MoverRig::kArena), filled);
+}
+
+TEST_P(PageMoverTest, TouchOfClosedPageIsReportedAndSeesTheMovedBytes) {
+  char* pool = at(8 * kChunk);
+  for (const bool write : {false, true}) {
+    ASSERT_DONE(mover().populate(pool, 4 * kPage));
+    fill_pattern(pool, 4 * kPage, 7);
+    std::atomic<bool> passed{false};
+    std::uint64_t seen = 0;
+    auto* word = reinterpret_cast<std::uint64_t*>(at(0) + 2 * kPage + 128);
+    std::thread toucher([&] {
+      if (write) *const_cast<volatile std::uint64_t*>(word + 1) = 42;
+      seen = *const_cast<volatile std::uint64_t*>(word);
+      passed = true;
+    });
+    const Fault fault = rig_->next_fault();
+    EXPECT_EQ(fault.address, at(2 * kPage));
+    EXPECT_EQ(fault.write, write);
+    EXPECT_FALSE(passed);
+    ASSERT_DONE(mover().move_in(pool, at(0), 4 * kPage, false));
+    toucher.join();
+    EXPECT_EQ(seen, pattern((2 * kPage + 128) / 8, 7));
+    if (write) {
+      EXPECT_EQ(word[1], 42U);
+    }
+    ASSERT_DONE(mover().discard(at(0), 4 * kPage));
+  }
+}
+
+TEST_P(PageMoverTest, ResumeAloneLetsTheTouchFaultAgain) {
+  std::thread toucher([&] { (void)*static_cast<volatile char*>(at(0)); });
+  EXPECT_EQ(rig_->next_fault().address, at(0));
+  EXPECT_TRUE(rig_->no_fault_within(20ms));
+  mover().resume(at(0), kChunk);
+  EXPECT_EQ(rig_->next_fault().address, at(0));
+  ASSERT_DONE(mover().populate(at(0), kPage));
+  toucher.join();
+}
+
+TEST_P(PageMoverTest, EveryThreadWaitingOnARangeWakes) {
+  constexpr int kThreads = 8;
+  std::atomic<int> sum{0};
+  std::vector<std::thread> touchers;
+  for (int i = 0; i < kThreads; ++i) {
+    touchers.emplace_back([&, i] { sum += *static_cast<volatile char*>(at(i % 3 * kPage)); });
+  }
+  for (int i = 0; i < kThreads; ++i) rig_->next_fault();
+  char* pool = at(8 * kChunk);
+  ASSERT_DONE(mover().populate(pool, 3 * kPage));
+  for (Bytes i = 0; i < 3; ++i) pool[i * kPage] = 1;
+  ASSERT_DONE(mover().move_in(pool, at(0), 3 * kPage, true));
+  for (std::thread& toucher : touchers) toucher.join();
+  EXPECT_EQ(sum, kThreads);
+}
+
+TEST_P(PageMoverTest, GuardReportsWritesAndOnlyWrites) {
+  ASSERT_DONE(mover().populate(at(0), 2 * kChunk));
+  fill_pattern(at(0), 2 * kChunk, 8);
+  ASSERT_DONE(mover().guard(at(0), 2 * kChunk));
+  EXPECT_EQ(first_difference(at(0), 2 * kChunk, 8), -1);
+  EXPECT_TRUE(rig_->no_fault_within(5ms));
+
+  auto* byte = static_cast<volatile char*>(at(kChunk + 5 * kPage + 17));
+  const char before = *byte;
+  std::thread writer([&] { *byte = static_cast<char>(before + 1); });
+  const Fault fault = rig_->next_fault();
+  EXPECT_EQ(fault.address, at(kChunk + 5 * kPage));
+  EXPECT_TRUE(fault.write);
+  EXPECT_EQ(*byte, before);
+  ASSERT_DONE(mover().unguard(at(0), 2 * kChunk));
+  writer.join();
+  EXPECT_EQ(*byte, static_cast<char>(before + 1));
+  *at(0) = 1;  // the whole range is plain memory again
+  EXPECT_TRUE(rig_->no_fault_within(5ms));
+}
+
+TEST_P(PageMoverTest, WriterThatWaitedForAGuardedMoveInIsReportedAgain) {
+  char* pool = at(8 * kChunk);
+  ASSERT_DONE(mover().populate(pool, kChunk));
+  fill_pattern(pool, kChunk, 9);
+  auto* word = reinterpret_cast<volatile std::uint64_t*>(at(kPage));
+  std::thread writer([&] { *word = 1; });
+  EXPECT_TRUE(rig_->next_fault().write);
+  ASSERT_DONE(mover().move_in(pool, at(0), kChunk, true));
+  const Fault fault = rig_->next_fault();
+  EXPECT_TRUE(fault.write);
+  EXPECT_EQ(fault.address, at(kPage));
+  EXPECT_EQ(first_difference(at(0), kChunk, 9), -1) << "the write slipped in";
+  ASSERT_DONE(mover().unguard(at(0), kChunk));
+  writer.join();
+  EXPECT_EQ(*word, 1U);
+}
+
+TEST_P(PageMoverTest, DiscardOfGuardedRangeCloses) {
+  ASSERT_DONE(mover().populate(at(0), kChunk));
+  fill_pattern(at(0), kChunk, 10);
+  ASSERT_DONE(mover().guard(at(0), kChunk));
+  ASSERT_DONE(mover().discard(at(0), kChunk));
+  EXPECT_EQ(MoverRig::resident(at(0), kChunk), 0);
+  ASSERT_DONE(mover().populate(at(0), kChunk));
+  for (Bytes i = 0; i < kChunk; i += 256) ASSERT_EQ(at(0)[i], 0);
+  at(0)[5] = 1;  // no guard left over from before
+  EXPECT_TRUE(rig_->no_fault_within(5ms));
+}
+
+TEST_P(PageMoverTest, AttachedMemoryLivesByTheSameRules) {
+  const Bytes bytes = kChunk + 6 * kPage;
+  void* memory = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  auto* tensor = static_cast<char*>(memory);
+  fill_pattern(tensor, bytes - kPage, 11);  // the last page was never touched
+  ASSERT_DONE(mover().attach(tensor, bytes));
+  EXPECT_EQ(first_difference(tensor, bytes - kPage, 11), -1);
+
+  char* pool = at(4 * kChunk);
+  ASSERT_DONE(mover().move_out(tensor, pool, bytes));
+  fill_pattern(pool, bytes, 12);
+  Bytes wrong = 0;
+  std::thread reader([&] { wrong = first_difference(tensor, bytes, 12); });
+  EXPECT_EQ(rig_->next_fault().address, tensor);
+  ASSERT_DONE(mover().move_in(pool, tensor, bytes, true));
+  reader.join();
+  EXPECT_EQ(wrong, -1);
+  rig_->forget_faults();
+  std::thread writer([&] { tensor[kPage] = 5; });
+  EXPECT_EQ(rig_->next_fault().address, tensor + kPage);
+  ASSERT_DONE(mover().detach(tensor, bytes));  // takes the guard off
+  writer.join();
+  EXPECT_EQ(tensor[kPage], 5);
+  EXPECT_FALSE(mover().detach(tensor, bytes).ok()) << "detached twice";
+
+  ASSERT_DONE(mover().attach(tensor, bytes));
+  ASSERT_DONE(mover().discard(tensor, bytes));
+  ASSERT_DONE(mover().detach(tensor, bytes));
+  for (Bytes i = 0; i < bytes; i += 64) ASSERT_EQ(tensor[i], 0);
+  munmap(memory, static_cast<std::size_t>(bytes));
+}
+
+TEST_P(PageMoverTest, AttachedPartOfTheHeapMoves) {
+  std::vector<char> heap(static_cast<std::size_t>(kChunk));
+  const auto start = reinterpret_cast<std::uintptr_t>(heap.data());
+  auto* tensor = reinterpret_cast<char*>((start + kPage - 1) / kPage * kPage);
+  const Bytes bytes = 40 * kPage;
+  ASSERT_DONE(mover().attach(tensor, bytes));
+  fill_pattern(tensor, bytes, 13);
+  ASSERT_DONE(mover().move_out(tensor, at(0), bytes));
+  fill_pattern(at(0), bytes, 14);
+  ASSERT_DONE(mover().move_in(at(0), tensor, bytes, false));
+  EXPECT_EQ(first_difference(tensor, bytes, 14), -1);
+  ASSERT_DONE(mover().detach(tensor, bytes));
+}
+
+TEST_P(PageMoverTest, OddRangesAreRefused) {
+  EXPECT_EQ(mover().populate(at(1), kPage).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(mover().populate(at(0), kPage + 1).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(mover().discard(at(0), 0).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(mover().move_in(at(8), at(kPage), kPage, false).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(mover().move_out(at(0), at(kPage + 8), kPage).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_FALSE(mover().guard(at(3), kPage).ok());
+  EXPECT_FALSE(mover().unguard(at(3), kPage).ok());
+  EXPECT_FALSE(mover().attach(at(3), kPage).ok());
+}
+
+TEST(PageMover, AutomaticChoiceAlwaysFindsOne) {
+  void* arena = mmap(nullptr, static_cast<std::size_t>(kChunk), PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  auto mover = make_page_mover(FaultMechanism::kAuto, arena, kChunk, [](const Fault&) {});
+  ASSERT_DONE(mover);
+  ASSERT_DONE((*mover)->populate(arena, kChunk));
+  mover->reset();
+  munmap(arena, static_cast<std::size_t>(kChunk));
+}
+
+}  // namespace
+}  // namespace outsize::host
