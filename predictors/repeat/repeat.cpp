@@ -193,26 +193,37 @@ std::size_t RepeatPredictor::upcoming_repeat(std::span<Upcoming> out) const {
   constexpr std::uint32_t kAccessesMax = 16384;  // looked at in one go
   std::size_t count = 0;
   std::uint32_t looked = 0;
+  Bytes born = 0, most = 0;
   const std::uint32_t size = last_.size();
   const Nanos here = next_ < size ? last_.ops[next_].at : last_.end;
-  for (std::uint32_t ahead = 0; ahead < size && count < out.size() && looked < kAccessesMax; ++ahead) {
+  for (std::uint32_t ahead = 0; ahead < size && looked < kAccessesMax; ++ahead) {
     const bool wrapped = next_ + ahead >= size;
     const std::uint32_t op = wrapped ? next_ + ahead - size : next_ + ahead;
-    const std::uint32_t from = wrapped ? 0 : next_;
-    for (std::uint32_t i = last_.ops[op].first_access; i < last_.accesses_end(op); ++i, ++looked) {
+    const OpRecord& record = last_.ops[op];
+    const Nanos in = wrapped ? last_.end - here + record.at - last_.begin : record.at - here;
+    for (std::uint32_t i = record.first_access; i < last_.accesses_end(op); ++i, ++looked) {
       const std::uint32_t object = last_.accesses[i];
       const ExtentId id = holder_[object];
-      if (id == kNoExtent || last_.use_from(object, from) != op) continue;
-      if (wrapped && (last_.objects[object].birth_op != kNone || last_.use_from(object, next_) != kNone)) continue;
-      if (count == out.size()) break;
-      const Nanos in = wrapped ? last_.end - here + last_.ops[op].at - last_.begin
-                               : last_.ops[op].at - here;
-      out[count++] = {id, base_ + next_ + ahead, in};
+      if (id == kNoExtent) continue;
+      const std::uint32_t before = last_.previous_use(i);
+      if (wrapped) {
+        if (before != kNone || last_.objects[object].birth_op != kNone) continue;
+        if (last_.use_from(object, next_) != kNone) continue;
+      } else if (before != kNone && before >= next_) {
+        continue;
+      }
+      if (count == out.size()) return count;
+      out[count++] = {id, base_ + next_ + ahead, in, most};
     }
+    born += record.birth_bytes;
+    most = std::max(most, born);
+    born -= record.death_bytes;
   }
   return count;
 }
 
+// In the order and with the positions of without_history, so that what is prefetched is never worth
+// less than what leaves for it.
 std::size_t RepeatPredictor::upcoming_reverse(std::span<Upcoming> out) const {
   constexpr Nanos kOpNanos = 100'000;  // nothing measured yet: a guess that keeps the order
   std::size_t count = 0;
@@ -220,7 +231,7 @@ std::size_t RepeatPredictor::upcoming_reverse(std::span<Upcoming> out) const {
     const ExtentId id = births_[i];
     const Seen& s = seen_[id];
     if (!s.alive || s.birth_order != i) continue;
-    out[count] = {id, position() + count + 1, static_cast<Nanos>(count + 1) * kOpNanos};
+    out[count] = {id, next_use(id), static_cast<Nanos>(count + 1) * kOpNanos, 0};
     ++count;
   }
   return count;

@@ -42,6 +42,8 @@ class StepRecord {
   // First use of `object` at or after op `from`; kNone if there is none.
   std::uint32_t use_from(std::uint32_t object, std::uint32_t from) const;
   std::uint32_t first_use(std::uint32_t object) const { return use_from(object, 0); }
+  // For the access at `index`: the op that used the same object before it; kNone: it is the first.
+  std::uint32_t previous_use(std::uint32_t index) const { return previous_[index]; }
   // Position of `site` nearest after `after` (exclusive), else nearest before; kNone if nowhere.
   std::uint32_t find_site(SiteId site, std::uint32_t after) const;
   std::uint32_t accesses_end(std::uint32_t op) const {
@@ -60,6 +62,7 @@ class StepRecord {
  private:
   std::vector<std::uint32_t> use_first_;  // by object, one more at the end
   std::vector<std::uint32_t> uses_;       // op positions, ascending within an object
+  std::vector<std::uint32_t> previous_;   // by access
   std::vector<std::pair<SiteId, std::uint32_t>> sites_;  // sorted
 };
 
