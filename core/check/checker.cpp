@@ -46,6 +46,7 @@ Checker::Thread& Checker::thread(ThreadId id) {
 }
 
 void Checker::accept(const Input& input) {
+  if (faults_ > 0) lend();
   switch (input.kind) {
     case Input::Kind::kOpBegin: op_begin(input); break;
     case Input::Kind::kOpEnd: op_end(input); break;
@@ -261,6 +262,14 @@ void Checker::fault(const Input& input) {
   e.fault_write = e.fault_write || input.flag;
   if (!e.fault) ++faults_;
   e.fault = true;
+  lend();
+}
+
+// A raw access must not wait for ops to end: while one waits, the pins of whoever runs may go.
+void Checker::lend() {
+  for (Thread& t : threads_) {
+    if (!t.frames.empty()) t.frames.back().lent = true;
+  }
 }
 
 // --- judgement --------------------------------------------------------------------------------
@@ -309,11 +318,6 @@ void Checker::finish(const Input& input) {
   seen_.erase(std::unique(seen_.begin(), seen_.end()), seen_.end());
   for (ExtentId id : seen_) check_extent(id);
   check_progress();
-  if (faults_ > 0) {
-    for (Thread& t : threads_) {
-      if (!t.frames.empty()) t.frames.back().lent = true;
-    }
-  }
   if (input.kind == Input::Kind::kOpBegin && outcome_ == Outcome::kGo && resident_ > budget_) {
     violation(1, "an op went on while more than the budget is resident");
   }

@@ -111,10 +111,10 @@ class Checker {
   void pop_frame(Thread& t);
   void hold_all(Thread& t);
   void suspend(Thread& t);
+  void lend();
   void birth(Thread& t, ExtentId id, Bytes bytes);
   void charge(Bytes bytes);
   const char* holder(ExtentId id, bool writers_only) const;
-  bool raw_access_waits() const { return faults_ > 0; }
   bool somebody_runs(ThreadId but) const;
   void check_progress();
   void check_extent(ExtentId id);

@@ -11,6 +11,7 @@ constexpr const char* kInputNames[] = {"op",    "end",    "alloc", "touch", "ado
 constexpr const char* kCommandNames[] = {"grant",   "refuse", "evict",   "fetch",  "install",
                                          "abandon", "write",  "unguard", "forget", "release",
                                          "resume",  "promote", "fatal"};
+constexpr std::string_view kHeader = "# outsize decisions 1: ";
 constexpr std::size_t kInputKinds = std::size(kInputNames);
 constexpr std::size_t kCommandKinds = std::size(kCommandNames);
 
@@ -36,6 +37,17 @@ void DecisionLog::field(const char* name, std::uint64_t value) {
   if (value == 0) return;
   line_ += name;
   append(line_, value);
+}
+
+void DecisionLog::header(std::string_view policy, Bytes budget, Bytes reading_max,
+                         Bytes writing_max) {
+  line_.assign(kHeader).append(policy);
+  for (Bytes bytes : {budget, reading_max, writing_max}) {
+    line_ += ' ';
+    append(line_, static_cast<std::uint64_t>(bytes));
+  }
+  line_ += '\n';
+  sink_(line_);
 }
 
 void DecisionLog::input(const Input& input) {
@@ -66,6 +78,23 @@ void DecisionLog::command(const Command& command) {
   field(" f", command.flag ? 1U : 0U);
   line_ += '\n';
   sink_(line_);
+}
+
+bool parse_header(std::string_view line, LogHeader& header) {
+  if (!line.starts_with(kHeader)) return false;
+  line.remove_prefix(kHeader.size());
+  const std::size_t end = line.find(' ');
+  if (end == std::string_view::npos) return false;
+  header.policy = line.substr(0, end);
+  line.remove_prefix(end);
+  for (Bytes* field : {&header.budget, &header.reading_max, &header.writing_max}) {
+    std::uint64_t value = 0;
+    if (line.empty() || line[0] != ' ') return false;
+    line.remove_prefix(1);
+    if (!number(line, value)) return false;
+    *field = static_cast<Bytes>(value);
+  }
+  return true;
 }
 
 bool parse_input(std::string_view line, Input& input, std::vector<OperandRef>& operands) {

@@ -16,6 +16,8 @@ class DecisionLog {
   using Sink = std::function<void(std::string_view)>;
   explicit DecisionLog(Sink sink) : sink_(std::move(sink)) { line_.reserve(256); }
 
+  // The first line: what a replay needs to know besides the inputs.
+  void header(std::string_view policy, Bytes budget, Bytes reading_max, Bytes writing_max);
   void input(const Input& input);
   void command(const Command& command);
 
@@ -25,6 +27,11 @@ class DecisionLog {
   std::string line_;
 };
 
+struct LogHeader {
+  std::string policy;
+  Bytes budget = 0, reading_max = 0, writing_max = 0;
+};
+bool parse_header(std::string_view line, LogHeader& header);
 // Reads one input line back; false where the line is not an input. `operands` keeps what
 // `input.operands` points to.
 bool parse_input(std::string_view line, Input& input, std::vector<OperandRef>& operands);

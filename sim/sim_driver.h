@@ -1,0 +1,120 @@
+// The simulated driver: runs a modelled program on a modelled disk through the same engine as the
+// live driver, in integer time. It is the tests' driver and the ground for comparing policies.
+//
+// It keeps modelled bytes (sim_memory.h), so that a decision which would show an op wrong bytes is
+// found, and lets the judge of core/check watch every step. What goes wrong is in
+// SimResult::problems, a sentence each; a run without problems kept its invariants.
+//
+// What a refused op means: the op does not run, nor what is inside it; objects that it would have
+// borne do not exist, and later ops do without them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/check/checker.h"
+#include "core/engine/engine.h"
+#include "sim/link.h"
+#include "sim/program.h"
+#include "sim/sim_memory.h"
+
+namespace outsize::sim {
+
+struct SimOptions {
+  Bytes budget = 0;
+  std::string policy = "lookahead";
+  Bytes reading_max = 64 * kMiB, writing_max = 64 * kMiB;
+  LinkOptions link;
+  std::uint64_t no_slot_one_in = 0;  // transfers that fail before they begin (no room for a slot)
+  Nanos plan_every = 150'000;        // between plans on the op path
+  bool judge = true;
+  bool keep_log = false;
+};
+
+struct SimResult {
+  Nanos time = 0, stall = 0;
+  Bytes peak = 0;              // as the judge counts it
+  EngineStats stats;
+  std::vector<EngineStats> at_step;  // stats when each step ended
+  std::vector<Nanos> time_at_step, stall_at_step;
+  std::int64_t refused_budget = 0, refused_io = 0, faults_in_ops = 0;
+  bool fatal = false;          // a raw access could not be served
+  std::vector<std::string> problems;
+  std::string log;
+};
+
+class SimDriver {
+ public:
+  SimDriver(const Program& program, const SimOptions& options);
+  ~SimDriver();
+  SimResult run();
+  const Engine& engine() const { return *engine_; }
+
+ private:
+  enum class State : std::uint8_t { kReady, kWaits, kFaults, kDone };
+  struct Thread {
+    State state = State::kReady;
+    std::size_t at = 0;          // next action
+    Nanos time = 0;
+    Nanos since = 0;             // waits since
+    std::vector<std::size_t> ops;  // actions of the ops it is in
+    int skip = 0;                // depth below a refused op
+    bool pinning = false;        // the op that precedes a pin was granted
+    bool skip_rest = false;      // an allocation was refused: skip to this op's end
+    std::size_t touched = 0;     // operands touched so far at an op's end
+    ExtentId extent = kNoExtent; // it waits for: new extent, or the one it touches raw
+  };
+  struct Object {
+    ExtentId extent = kNoExtent;
+    int pins = 0;
+  };
+
+  // actions (sim_driver.cpp)
+  void act(ThreadId id);
+  void settle();
+  bool skipped(Thread& t, const Action& action);
+  bool perform(ThreadId id, Thread& t, const Action& action);
+  bool begin_op(ThreadId id, Thread& t, const Action& action);
+  bool end_op(ThreadId id, Thread& t, const Action& action);
+  bool birth(ThreadId id, Thread& t, const Action& action);
+  void adopt(const Action& action);
+  void death(const Action& action);
+  bool pin(ThreadId id, Thread& t, const Action& action);
+  bool access(Thread& t, ExtentId extent, bool write);
+  void op_runs(const Action& action);
+  ExtentId extent_of(ObjectId id) const { return objects_[id].extent; }
+  ExtentId new_extent();
+  void granted(ThreadId id);
+  void refused(ThreadId id, Refusal refusal);
+  void after_step(const Action& action);
+
+  // commands and transfers (sim_driver_commands.cpp)
+  Outcome feed(const Input& input);
+  void obey(const Command& command);
+  void wake_raw(ExtentId id);
+  void finish_transfer();
+  void plan();
+  void problem(const std::string& what);
+
+  const Program& program_;
+  SimOptions options_;
+  ExtentTable table_;
+  DecisionLog log_;
+  std::unique_ptr<Engine> engine_;
+  check::Checker checker_;
+  SimMemory memory_;
+  Link link_;
+  Random random_;
+  std::vector<Thread> threads_;
+  std::vector<Object> objects_;
+  std::vector<Bytes> bytes_;          // by extent
+  std::vector<ExtentId> free_ids_;
+  std::vector<ExtentId> unslotted_[2];  // transfers that never began, by direction
+  std::vector<OperandRef> operands_;  // scratch
+  Commands commands_;
+  Nanos now_ = 0, last_plan_ = 0;
+  SimResult result_;
+};
+
+}  // namespace outsize::sim

@@ -1,0 +1,105 @@
+// What the engine commands, and what the disk answers.
+#include "sim/sim_driver.h"
+
+namespace outsize::sim {
+
+void SimDriver::problem(const std::string& what) {
+  constexpr std::size_t kEnough = 20;
+  if (result_.problems.size() < kEnough) result_.problems.push_back(what);
+}
+
+Outcome SimDriver::feed(const Input& input) {
+  commands_.clear();
+  const Outcome outcome = engine_->step(input, commands_);
+  if (options_.judge) {
+    const bool judged = checker_.ok();
+    const Outcome expected = checker_.observe(input, commands_);
+    if (judged && expected != outcome) {
+      problem(std::string("the engine and the judge differ on whether a thread waits: ") +
+              to_string(input.kind));
+    }
+  }
+  // Carrying out a command may feed the next input (a pin); this list is ours until then.
+  const Commands commands = commands_;
+  for (const Command& command : commands) obey(command);
+  for (const bool write : {false, true}) {
+    while (!unslotted_[write].empty()) {
+      Input failed;
+      failed.kind = write ? Input::Kind::kWriteDone : Input::Kind::kReadDone;
+      failed.extent = unslotted_[write].front();
+      failed.flag = true;
+      unslotted_[write].erase(unslotted_[write].begin());
+      if (write) memory_.write_ends(failed.extent, true);
+      feed(failed);
+    }
+  }
+  return outcome;
+}
+
+void SimDriver::obey(const Command& command) {
+  const ExtentId id = command.extent;
+  switch (command.kind) {
+    case Command::Kind::kGrant: granted(command.thread); break;
+    case Command::Kind::kRefuse: refused(command.thread, command.refusal); break;
+    case Command::Kind::kEvict: memory_.evicted(id); break;
+    case Command::Kind::kFetch:
+    case Command::Kind::kWrite: {
+      const bool write = command.kind == Command::Kind::kWrite;
+      if (write) memory_.write_begins(id);
+      if (random_.one_in(options_.no_slot_one_in)) {
+        unslotted_[write].push_back(id);
+      } else {
+        link_.submit(id, write, command.urgency, bytes_[id], now_);
+      }
+      break;
+    }
+    case Command::Kind::kInstall:
+      memory_.installed(id, command.flag);
+      wake_raw(id);
+      break;
+    case Command::Kind::kAbandon: break;
+    case Command::Kind::kUnguard: memory_.unguarded(id); break;
+    case Command::Kind::kForget: memory_.forgotten(id); break;
+    case Command::Kind::kRelease:
+      memory_.released(id);
+      free_ids_.push_back(id);
+      break;
+    case Command::Kind::kResume: wake_raw(id); break;
+    case Command::Kind::kPromote: link_.promote(id, command.urgency); break;
+    case Command::Kind::kFatal: result_.fatal = true; break;
+  }
+}
+
+void SimDriver::wake_raw(ExtentId id) {
+  for (Thread& t : threads_) {
+    if (t.state != State::kFaults || t.extent != id) continue;
+    t.state = State::kReady;
+    t.time = now_;
+    result_.stall += now_ - t.since;
+  }
+}
+
+void SimDriver::finish_transfer() {
+  const Transfer transfer = link_.take();
+  now_ = std::max(now_, transfer.ends);
+  if (transfer.write) memory_.write_ends(transfer.extent, transfer.fails);
+  Input input;
+  input.kind = transfer.write ? Input::Kind::kWriteDone : Input::Kind::kReadDone;
+  input.extent = transfer.extent;
+  input.flag = transfer.fails;
+  input.now = transfer.ends - transfer.started;
+  feed(input);
+  last_plan_ = 0;
+  plan();
+}
+
+void SimDriver::plan() {
+  if (!engine_->wants_plan() || (last_plan_ > 0 && now_ - last_plan_ < options_.plan_every)) return;
+  last_plan_ = now_;
+  Input input;
+  input.kind = Input::Kind::kPlan;
+  input.now = now_;
+  feed(input);
+}
+
+}  // namespace outsize::sim
