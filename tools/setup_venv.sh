@@ -14,10 +14,10 @@ version="$(sed -n 's/^torch==//p' requirements-torch.txt)"
 installed="$("$venv/bin/python" -c 'from importlib.metadata import version; print(version("torch"))' 2> /dev/null || true)"
 if [ "${installed%%+*}" != "$version" ]; then
   echo "outsize: installing torch $version"
-  if ! pip install "torch==$version+cpu" 2> /dev/null; then
+  if ! pip install -c constraints.txt "torch==$version+cpu" 2> /dev/null; then
     echo "outsize: this package index has no CPU-only torch; installing its default build, which may" \
          "be several GB (point PIP_EXTRA_INDEX_URL at PyTorch's CPU index to avoid that)"
-    pip install -r requirements-torch.txt
+    pip install -c constraints.txt -r requirements-torch.txt
   fi
 fi
 echo "outsize: installing the other Python packages (a minute or so)"
