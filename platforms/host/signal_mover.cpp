@@ -8,6 +8,7 @@
 // Every move can leave a mapping of its own behind (the kernel cannot merge pages that come from
 // different places), and a process may have 65530. Ranges given back are therefore mapped anew,
 // which merges them, and when the kernel refuses a move for lack of mappings we copy instead.
+#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -195,21 +196,46 @@ int SignalMover::move(void* src, void* dst, Bytes bytes, int protection) {
   return protection == PROT_NONE ? error : copy_in(src, dst, bytes, protection);
 }
 
-// The slow way: copies through a mapping that nobody else knows, which then replaces dst whole.
+// Writes under a closed range through the file that stands for our memory, which the range's
+// protection does not stop, and opens it when it is whole. Returns an errno.
+int fill_closed(const void* src, void* dst, Bytes bytes, int protection) {
+  const int memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+  if (memory < 0) return errno;
+  Bytes done = 0;
+  int error = 0;
+  while (done < bytes && error == 0) {
+    const ssize_t put = pwrite(memory, static_cast<const char*>(src) + done, size_of(bytes - done),
+                               static_cast<off_t>(address_of(dst)) + done);
+    if (put > 0) done += put;
+    else if (put == 0) error = EIO;
+    else if (errno != EINTR) error = errno;
+  }
+  close(memory);
+  if (error == 0 && mprotect(dst, size_of(bytes), protection) != 0) error = errno;
+  return error;
+}
+
+// Copies into a mapping that nobody else knows, which then replaces dst whole. Returns an errno.
+int replace_closed(const void* src, void* dst, Bytes bytes, int protection) {
+  void* fresh = mmap(nullptr, size_of(bytes), kReadWrite, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (fresh == MAP_FAILED) return errno;
+  std::memcpy(fresh, src, size_of(bytes));
+  if (mprotect(fresh, size_of(bytes), protection) == 0 &&
+      mremap(fresh, size_of(bytes), size_of(bytes), MREMAP_MAYMOVE | MREMAP_FIXED, dst) != MAP_FAILED) {
+    return 0;
+  }
+  const int error = errno;
+  munmap(fresh, size_of(bytes));
+  return error;
+}
+
+// The slow ways, for kernels and filters that refuse mremap or part of it, and for processes that
+// have nearly as many mappings as they may.
 int SignalMover::copy_in(void* src, void* dst, Bytes bytes, int protection) {
   for (Bytes at = 0; at < bytes; at += kCopyPiece) {
     const Bytes piece = std::min(kCopyPiece, bytes - at);
-    void* fresh = mmap(nullptr, size_of(piece), kReadWrite,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (fresh == MAP_FAILED) return errno;
-    std::memcpy(fresh, advance(src, at), size_of(piece));
-    if (mprotect(fresh, size_of(piece), protection) != 0 ||
-        mremap(fresh, size_of(piece), size_of(piece), MREMAP_MAYMOVE | MREMAP_FIXED,
-               advance(dst, at)) == MAP_FAILED) {
-      const int error = errno;
-      munmap(fresh, size_of(piece));
-      return error;
-    }
+    int error = replace_closed(advance(src, at), advance(dst, at), piece, protection);
+    if (error != 0 && fill_closed(advance(src, at), advance(dst, at), piece, protection) != 0) return error;
     // Bounds the double holding; the caller closes the rest of the source.
     (void)madvise(advance(src, at), size_of(piece), MADV_DONTNEED);
   }
