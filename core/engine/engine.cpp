@@ -121,7 +121,8 @@ Outcome Engine::op_begin(const Input& input) {
 void Engine::add_entry(Thread& t, ExtentId id, Access access, bool born) {
   Frame& frame = t.frames.back();
   Extent& e = table_[id];
-  if (e.frame == frame.serial) {  // listed already: only the access may grow
+  // `frame` tells at once, unless another thread's op listed the extent since.
+  if (e.frame == frame.serial || (e.pins > 0 && lists(t, t.entries.size(), id))) {  // only the access may grow
     if (access == Access::kRead && !born) return;
     for (std::size_t i = frame.first; i < t.entries.size(); ++i) {
       Entry& entry = t.entries[i];
@@ -135,6 +136,14 @@ void Engine::add_entry(Thread& t, ExtentId id, Access access, bool born) {
   t.entries.push_back({id, e.frame, access, false, born});
   e.frame = frame.serial;
   frame.bytes += e.bytes;
+}
+
+// Whether the innermost frame lists `id` among the entries before `end`.
+bool Engine::lists(const Thread& t, std::size_t end, ExtentId id) {
+  for (std::size_t i = t.frames.back().first; i < end; ++i) {
+    if (t.entries[i].extent == id) return true;
+  }
+  return false;
 }
 
 void Engine::pin_entry(Entry& entry) {
@@ -209,7 +218,7 @@ void Engine::pop_frame(Thread& t) {
       Entry entry = t.entries[i];
       if (entry.extent == kNoExtent || !entry.born) continue;
       Extent& e = table_[entry.extent];
-      if (e.frame == serial) continue;
+      if (e.frame == serial || (e.soft > 0 && lists(t, keep, entry.extent))) continue;
       entry.listed = e.frame;
       e.frame = serial;
       t.frames.back().bytes += e.bytes;

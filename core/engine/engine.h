@@ -109,6 +109,7 @@ class Engine {
 
   Thread& thread(ThreadId id);
   Outcome dispatch(const Input& input);
+  static bool lists(const Thread& t, std::size_t end, ExtentId id);
   void add_entry(Thread& t, ExtentId id, Access access, bool born);
   void suspend(Thread& t);
   void restore(Thread& t);
