@@ -23,11 +23,7 @@ struct Upcoming {
   ExtentId extent = kNoExtent;
   Position position = 0;  // when it is used
   Nanos in = 0;           // how long from now, as measured in earlier steps
-};
-
-// Bytes that ops ahead will ask for before they give any back.
-struct Demand {
-  Bytes bytes = 0;
+  Bytes demand = 0;       // most that births before it will hold at once, less what died
 };
 
 class Predictor {

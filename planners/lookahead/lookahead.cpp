@@ -9,7 +9,8 @@ struct LookaheadPlanner::Draft {
   std::vector<Decision>& out;
   Bytes free = 0, reading = 0, writing = 0;
   std::size_t next_victim = 0;  // in order_
-  Bytes demand = 0;             // births shortly ahead
+  Bytes evicted = 0;            // bytes of order_ that this plan lets go
+  std::size_t coming = 0;       // entries of upcoming_
 
   bool can_write(Bytes bytes) const {
     return writing == 0 || writing + bytes <= state.writing_max;
@@ -36,7 +37,7 @@ bool LookaheadPlanner::needed_soon(ExtentId id) const {
 }
 
 void LookaheadPlanner::plan(const PlanState& state, std::vector<Decision>& out) {
-  Draft draft{state, out, state.free, state.reading, state.writing, 0, 0};
+  Draft draft{state, out, state.free, state.reading, state.writing, 0, 0, 0};
   gather(draft);
   make_headroom(draft);
   prefetch(draft);
@@ -44,10 +45,9 @@ void LookaheadPlanner::plan(const PlanState& state, std::vector<Decision>& out) 
 }
 
 void LookaheadPlanner::gather(Draft& draft) {
-  constexpr std::size_t kVictims = 96;
   order_.clear();
   victims(false, kVictims, order_);
-  draft.demand = predictor_.demand_within(kHeadroom);
+  draft.coming = predictor_.upcoming(upcoming_);
 }
 
 // Evicts clean victims whose next use lies beyond `beyond`; starts writing dirty ones. True once
@@ -61,6 +61,7 @@ bool LookaheadPlanner::free_up(Draft& draft, Bytes need, Position beyond) {
     if (clean(e)) {
       draft.out.push_back({Decision::Kind::kEvict, Decision::Reason::kFarthestUse, id});
       draft.free += e.bytes;
+      draft.evicted += e.bytes;
     } else if (e.below == Below::kNone && e.write_pins == 0 && draft.can_write(e.bytes)) {
       draft.out.push_back({Decision::Kind::kClean, Decision::Reason::kFarthestUse, id});
       draft.writing += e.bytes;
@@ -70,32 +71,43 @@ bool LookaheadPlanner::free_up(Draft& draft, Bytes need, Position beyond) {
 }
 
 void LookaheadPlanner::make_headroom(Draft& draft) {
-  if (draft.free >= draft.demand) return;
-  free_up(draft, draft.demand, predictor_.position() + kSoonOps);
+  free_up(draft, predictor_.demand_within(kHeadroom), predictor_.position() + kSoonOps);
 }
 
+// Soonest use first. An extent comes only if it can stay until then: the births before its use must
+// find room among what is free and what is used later than it.
 void LookaheadPlanner::prefetch(Draft& draft) {
-  const std::size_t count = predictor_.upcoming(upcoming_);
-  for (std::size_t i = 0; i < count; ++i) {
+  std::size_t farther = order_.size();  // order_[0, farther) is used later than the candidate
+  Bytes farther_bytes = 0;
+  for (ExtentId id : order_) farther_bytes += table_[id].bytes;
+  for (std::size_t i = 0; i < draft.coming; ++i) {
     const Upcoming& next = upcoming_[i];
     const Extent& e = table_[next.extent];
     if (e.where != Where::kAbsent || e.wanted || e.dying) continue;
     if (!draft.can_read(e.bytes)) return;
-    // Births before its use come first; what the prefetch may take is what they leave.
-    const Bytes need = e.bytes + std::min(draft.demand, draft.state.budget / 4);
-    if (!free_up(draft, need, next.position + kSoonOps)) return;
+    while (farther > 0 && heap_.key(order_[farther - 1]) <= next.position) {
+      farther_bytes -= table_[order_[--farther]].bytes;
+    }
+    if (e.bytes + next.demand > draft.free + farther_bytes - draft.evicted) return;
+    if (!free_up(draft, e.bytes, next.position)) return;
     draft.out.push_back({Decision::Kind::kPrefetch, Decision::Reason::kForeseenUse, next.extent});
     draft.free -= e.bytes;
     draft.reading += e.bytes;
   }
 }
 
-// Writes what will have to leave within kWriteAhead before it has to.
+// Writes what will have to leave soon before it has to: room for the births and the returns of
+// kWriteAhead, taken from what is used farthest ahead.
 void LookaheadPlanner::write_ahead(Draft& draft) {
-  const Bytes wanted = predictor_.demand_within(kWriteAhead);
+  Bytes wanted = 0, absent = 0;
+  for (std::size_t i = 0; i < draft.coming && upcoming_[i].in < kWriteAhead; ++i) {
+    const Extent& e = table_[upcoming_[i].extent];
+    if (e.where == Where::kAbsent) absent += e.bytes;
+    wanted = std::max(wanted, absent + upcoming_[i].demand);
+  }
   Bytes covered = draft.free;
-  for (std::size_t i = draft.next_victim; i < order_.size() && covered < wanted; ++i) {
-    const ExtentId id = order_[i];
+  for (ExtentId id : order_) {
+    if (covered >= wanted) return;
     const Extent& e = table_[id];
     covered += e.bytes;
     if (e.below != Below::kNone || e.write_pins != 0) continue;

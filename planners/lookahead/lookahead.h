@@ -24,21 +24,22 @@ class LookaheadPlanner final : public Planner {
 
  private:
   struct Draft;  // what this plan has taken so far
-  void prefetch(Draft& draft);
+  void gather(Draft& draft);
   void make_headroom(Draft& draft);
+  void prefetch(Draft& draft);
   void write_ahead(Draft& draft);
   bool free_up(Draft& draft, Bytes need, Position beyond);
-  void gather(Draft& draft);
 
   static constexpr Position kSoonOps = 12;
-  static constexpr Nanos kHeadroom = 60'000'000;     // births of this time ahead find room
-  static constexpr Nanos kWriteAhead = 1'500'000'000; // births of this time ahead are written for
+  static constexpr Nanos kHeadroom = 30'000'000;      // births of this time ahead find room
+  static constexpr Nanos kWriteAhead = 2'000'000'000; // what must leave within it is written now
+  static constexpr std::size_t kVictims = 512;        // looked at in one plan
 
   const ExtentTable& table_;
   const Predictor& predictor_;
   VictimHeap heap_;
   std::vector<ExtentId> order_;  // scratch: victims of one plan, best first
-  std::array<Upcoming, 192> upcoming_{};
+  std::array<Upcoming, 1024> upcoming_{};
 };
 
 }  // namespace outsize::lookahead

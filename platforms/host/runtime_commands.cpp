@@ -14,7 +14,7 @@
 namespace outsize::host {
 namespace {
 
-constexpr Nanos kPlanEvery = 150'000;  // between plans on the op path
+constexpr Nanos kPlanEvery = 300'000;  // between plans on the op path
 
 IoRequest::Urgency io_urgency(Urgency urgency) {
   switch (urgency) {

@@ -209,6 +209,8 @@ std::size_t RepeatPredictor::upcoming_repeat(std::span<Upcoming> out) const {
       if (wrapped) {
         if (before != kNone || last_.objects[object].birth_op != kNone) continue;
         if (last_.use_from(object, next_) != kNone) continue;
+        const std::uint32_t death = last_.objects[object].death_op;
+        if (death != kNone && death >= next_) continue;  // it will not see the next step
       } else if (before != kNone && before >= next_) {
         continue;
       }
@@ -231,9 +233,14 @@ std::size_t RepeatPredictor::upcoming_reverse(std::span<Upcoming> out) const {
     const ExtentId id = births_[i];
     const Seen& s = seen_[id];
     if (!s.alive || s.birth_order != i) continue;
-    out[count] = {id, next_use(id), static_cast<Nanos>(count + 1) * kOpNanos, 0};
-    ++count;
+    out[count++] = {id, next_use(id), 0, 0};
   }
+  // What is overdue, or has a history of its own, does not stand in reverse order.
+  std::sort(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(count),
+            [](const Upcoming& a, const Upcoming& b) {
+              return a.position != b.position ? a.position < b.position : a.extent < b.extent;
+            });
+  for (std::size_t i = 0; i < count; ++i) out[i].in = static_cast<Nanos>(i + 1) * kOpNanos;
   return count;
 }
 
