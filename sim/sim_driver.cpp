@@ -11,6 +11,7 @@ SimDriver::SimDriver(const Program& program, const SimOptions& options)
       log_([this](std::string_view line) { result_.log += line; }), checker_(options.budget),
       link_(options.link), random_(options.link.seed + 1) {
   Policy policy = make_policy(options.policy, table_);
+  predictor_ = policy.predictor.get();
   EngineOptions engine_options;
   engine_options.budget = options.budget;
   engine_options.reading_max = options.reading_max;

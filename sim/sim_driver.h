@@ -95,12 +95,14 @@ class SimDriver {
   void wake_raw(ExtentId id);
   void finish_transfer();
   void plan();
+  void judge_foresight();
   void problem(const std::string& what);
 
   const Program& program_;
   SimOptions options_;
   ExtentTable table_;
   DecisionLog log_;
+  const Predictor* predictor_ = nullptr;  // the engine's
   std::unique_ptr<Engine> engine_;
   check::Checker checker_;
   SimMemory memory_;
@@ -114,6 +116,7 @@ class SimDriver {
   std::vector<OperandRef> operands_;  // scratch
   Commands commands_;
   Nanos now_ = 0, last_plan_ = 0;
+  std::uint64_t plans_ = 0;
   SimResult result_;
 };
 

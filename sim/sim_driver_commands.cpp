@@ -93,9 +93,26 @@ void SimDriver::finish_transfer() {
   plan();
 }
 
+// A predictor must not contradict itself: what comes, in the order in which it comes, at the place
+// where next_use puts it. Planners weigh one against the other.
+void SimDriver::judge_foresight() {
+  Upcoming coming[32];
+  const std::size_t count = predictor_->upcoming(coming);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string which = "extent " + std::to_string(coming[i].extent);
+    if (coming[i].position != predictor_->next_use(coming[i].extent)) {
+      problem(which + " is foreseen at " + std::to_string(coming[i].position) + " and used next at " +
+              std::to_string(predictor_->next_use(coming[i].extent)));
+    }
+    if (i > 0 && coming[i].position < coming[i - 1].position) problem(which + " is foreseen out of order");
+    if (coming[i].in < 0) problem(which + " is foreseen in the past");
+  }
+}
+
 void SimDriver::plan() {
   if (!engine_->wants_plan() || (last_plan_ > 0 && now_ - last_plan_ < options_.plan_every)) return;
   last_plan_ = now_;
+  if (options_.judge && ++plans_ % 8 == 0) judge_foresight();
   Input input;
   input.kind = Input::Kind::kPlan;
   input.now = now_;
