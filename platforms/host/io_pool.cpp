@@ -302,7 +302,6 @@ void Pool::loop() {
                         : run_injected(request, fault);
     lock.lock();
     const bool read = request.kind == IoRequest::Kind::kRead;
-    --(read ? state->reading : state->writing);
     if (!status && transfer->status.ok()) {
       transfer->status = std::move(status);
       if (transfer->issued < request.bytes) {
@@ -314,6 +313,7 @@ void Pool::loop() {
       }
     }
     if (--transfer->under_way == 0 && transfer->issued == request.bytes) finish(lock, transfer);
+    --(read ? state->reading : state->writing);
     --state->active;
     // A write may have been held back by what just ended.
     state->work.notify_all();
