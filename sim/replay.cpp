@@ -1,0 +1,111 @@
+#include "sim/replay.h"
+
+#include "core/check/checker.h"
+#include "core/engine/engine.h"
+#include "planners/registry/policies.h"
+
+namespace outsize::sim {
+namespace {
+
+// The next line with its end; empty at the end of the text.
+std::string_view take_line(std::string_view& rest) {
+  const std::size_t end = rest.find('\n');
+  const std::size_t size = end == std::string_view::npos ? rest.size() : end + 1;
+  const std::string_view line = rest.substr(0, size);
+  rest.remove_prefix(size);
+  return line;
+}
+
+std::string without_end(std::string_view line) {
+  if (line.ends_with('\n')) line.remove_suffix(1);
+  return std::string(line);
+}
+
+class Replay {
+ public:
+  explicit Replay(const LogHeader& header)
+      : log_([this](std::string_view line) { produced_ += line; }), checker_(header.budget) {
+    Policy policy = make_policy(header.policy, table_);
+    if (!policy.planner) return;
+    EngineOptions options;
+    options.budget = header.budget;
+    options.reading_max = header.reading_max;
+    options.writing_max = header.writing_max;
+    engine_ = std::make_unique<Engine>(options, std::move(policy.predictor),
+                                       std::move(policy.planner), table_);
+    engine_->set_log(&log_);
+  }
+  bool known_policy() const { return engine_ != nullptr; }
+
+  // One input and the commands that were recorded after it; false at the first difference.
+  Status step(std::string_view& rest, ReplayResult& result) {
+    const std::string_view recorded = rest;
+    const std::string_view first = take_line(rest);
+    Input input;
+    if (!parse_input(first, input, operands_)) return unreadable(first, result.lines + 1);
+    commands_.clear();
+    while (rest.starts_with("< ")) {
+      const std::string_view line = take_line(rest);
+      Command& command = commands_.emplace_back();
+      if (!parse_command(line, command)) return unreadable(line, result.lines + 1 + commands_.size());
+    }
+    checker_.observe(input, commands_);
+    produced_.clear();
+    replayed_.clear();
+    engine_->step(input, replayed_);
+    compare(recorded.substr(0, recorded.size() - rest.size()), result);
+    return {};
+  }
+  void finish(ReplayResult& result) const { result.violations = checker_.violations(); }
+
+ private:
+  static Error unreadable(std::string_view line, std::size_t number) {
+    return {ErrorCode::kInvalidArgument, "a line of the decision log cannot be read: " + without_end(line),
+            "line " + std::to_string(number + 1),
+            "Was the run that wrote it killed? Cut the log before this line."};
+  }
+  void compare(std::string_view recorded, ReplayResult& result) {
+    std::string_view produced = produced_;
+    while (result.same && !(recorded.empty() && produced.empty())) {
+      const std::string_view a = take_line(recorded), b = take_line(produced);
+      ++result.lines;
+      if (a == b) continue;
+      result.same = false;
+      result.first_difference = result.lines + 1;  // the header is line 1
+      result.recorded = without_end(a);
+      result.replayed = without_end(b);
+    }
+  }
+
+  ExtentTable table_;
+  DecisionLog log_;
+  std::unique_ptr<Engine> engine_;
+  check::Checker checker_;
+  std::string produced_;
+  Commands commands_, replayed_;
+  std::vector<OperandRef> operands_;
+};
+
+}  // namespace
+
+Result<ReplayResult> replay(std::string_view log) {
+  LogHeader header;
+  if (!parse_header(take_line(log), header)) {
+    return Error{ErrorCode::kInvalidArgument, "this is no decision log of this version", "line 1",
+                 "Record one with --decision-log and this version of outsize."};
+  }
+  Replay run(header);
+  if (!run.known_policy()) {
+    return Error{ErrorCode::kInvalidArgument, "the log names an unknown policy: " + header.policy,
+                 "line 1", "Replay it with the version of outsize that recorded it."};
+  }
+  ReplayResult result;
+  result.same = true;
+  while (!log.empty() && result.same) {
+    if (Status status = run.step(log, result); !status) return status.error();
+  }
+  run.finish(result);
+  return result;
+}
+
+}  // namespace outsize::sim

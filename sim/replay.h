@@ -1,0 +1,24 @@
+// Replaying a decision log, live or simulated: its inputs go to a fresh engine, whose log must be
+// the same byte for byte (invariant 10), and its commands to the judge of core/check.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/result.h"
+
+namespace outsize::sim {
+
+struct ReplayResult {
+  std::size_t lines = 0;
+  bool same = false;
+  std::size_t first_difference = 0;    // line, from 1; 0 where there is none
+  std::string recorded, replayed;      // that line in both; empty where one log had ended
+  std::vector<std::string> violations; // what the judge says of the recorded log
+};
+
+// Fails where the text is no decision log of this version, or has a line that cannot be read.
+Result<ReplayResult> replay(std::string_view log);
+
+}  // namespace outsize::sim
