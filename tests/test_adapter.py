@@ -1,0 +1,471 @@
+"""The adapter: PyTorch under a tight budget computes the same bits, and everything in it still works.
+
+Each training program runs plain and then under a budget of a fraction of what it needs, in the same
+process; losses, gradients and weights must agree to the last bit.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+torch = pytest.importorskip("torch")
+core = pytest.importorskip("outsize._core")
+
+import torch.nn.functional as F  # noqa: E402
+from torch import nn  # noqa: E402
+
+MIB = 1 << 20
+
+
+@contextmanager
+def managed(budget: int, **options: object) -> Iterator[None]:
+    core.create(budget, **options)
+    before = core.include_thread(True)
+    try:
+        yield
+    finally:
+        core.include_thread(before)
+        core.shutdown()
+
+
+@dataclass
+class Outcome:
+    """Everything a program computed, in order, as tensors that are compared bit by bit."""
+
+    tensors: list = field(default_factory=list)
+
+    def add(self, *tensors) -> None:
+        self.tensors.extend(t.detach().clone() for t in tensors if t is not None)
+
+
+def assert_same(plain: Outcome, ours: Outcome) -> None:
+    assert len(plain.tensors) == len(ours.tensors) > 0
+    for i, (a, b) in enumerate(zip(plain.tensors, ours.tensors, strict=True)):
+        a, b = (t.coalesce().to_dense() if t.is_sparse else t for t in (a, b))
+        assert a.dtype == b.dtype and a.shape == b.shape, i
+        same = torch.equal(a.contiguous().view(torch.uint8).flatten() if a.dim() else a.reshape(1).view(torch.uint8),
+                           b.contiguous().view(torch.uint8).flatten() if b.dim() else b.reshape(1).view(torch.uint8))
+        assert same, f"tensor {i} of {len(plain.tensors)} differs"
+
+
+def train(model: nn.Module, batches: list, optimizer: torch.optim.Optimizer,
+          loss_of: Callable, outcome: Outcome) -> None:
+    for batch in batches:
+        optimizer.zero_grad()
+        loss = loss_of(model, *batch)
+        loss.backward()
+        outcome.add(loss)
+        optimizer.step()
+        core.step()
+    outcome.add(*(p.grad for p in model.parameters()))
+    outcome.add(*model.parameters(), *model.buffers())
+
+
+def mlp(outcome: Outcome) -> None:
+    model = nn.Sequential(*(layer for _ in range(6) for layer in (nn.Linear(768, 768), nn.ReLU())))
+    batches = [(torch.randn(512, 768), torch.randn(512, 768)) for _ in range(3)]
+    train(model, batches, torch.optim.SGD(model.parameters(), 0.1, momentum=0.9),
+          lambda m, x, y: F.mse_loss(m(x), y), outcome)
+
+
+def conv(outcome: Outcome) -> None:
+    def block(i: int, o: int) -> list[nn.Module]:
+        return [nn.Conv2d(i, o, 3, padding=1), nn.BatchNorm2d(o), nn.ReLU(inplace=True)]
+
+    model = nn.Sequential(*block(3, 24), *block(24, 24), nn.MaxPool2d(2), *block(24, 48),
+                          nn.AdaptiveAvgPool2d(4), nn.Flatten(), nn.Linear(768, 10))
+    batches = [(torch.randn(16, 3, 48, 48), torch.randint(10, (16,))) for _ in range(3)]
+    train(model, batches, torch.optim.SGD(model.parameters(), 0.05),
+          lambda m, x, y: F.cross_entropy(m(x), y), outcome)
+    model.eval()
+    with torch.no_grad():
+        outcome.add(model(batches[0][0]))
+
+
+class LastHidden(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(128, 384, num_layers=2, batch_first=True)
+        self.out = nn.Linear(384, 20)
+
+    def forward(self, x):
+        return self.out(self.lstm(x)[0][:, -1])
+
+
+def lstm(outcome: Outcome) -> None:
+    model = LastHidden()
+    batches = [(torch.randn(24, 20 + 5 * i, 128), torch.randint(20, (24,))) for i in range(3)]
+    train(model, batches, torch.optim.Adam(model.parameters(), 1e-3),
+          lambda m, x, y: F.cross_entropy(m(x), y), outcome)
+    model.eval()
+    with torch.no_grad():  # inference takes oneDNN's fused path
+        outcome.add(model(batches[0][0]))
+
+
+def transformer(outcome: Outcome, **adam: bool) -> None:
+    layer = nn.TransformerEncoderLayer(256, 4, 1024, dropout=0.1, batch_first=True)
+    model = nn.Sequential(nn.Embedding(1000, 256), nn.TransformerEncoder(layer, 3),
+                          nn.Linear(256, 1000))
+    batches = [(torch.randint(1000, (8, 64)), torch.randint(1000, (8, 64))) for _ in range(3)]
+    train(model, batches, torch.optim.AdamW(model.parameters(), 1e-3, **adam),
+          lambda m, x, y: F.cross_entropy(m(x).flatten(0, 1), y.flatten()), outcome)
+
+
+def transformer_foreach(outcome: Outcome) -> None:
+    transformer(outcome, foreach=True)
+
+
+def transformer_fused(outcome: Outcome) -> None:
+    transformer(outcome, fused=True, amsgrad=True)
+
+
+def clipped_sgd_fused(outcome: Outcome) -> None:
+    model = nn.Sequential(*(nn.Linear(700, 700) for _ in range(6)))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9, fused=True)
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss = model(torch.randn(256, 700)).square().mean()
+        loss.backward()
+        outcome.add(loss, nn.utils.clip_grad_norm_(model.parameters(), 0.5, foreach=True))
+        optimizer.step()
+        core.step()
+    outcome.add(*model.parameters())
+
+
+def double_backward(outcome: Outcome) -> None:
+    a = torch.randn(700, 700, requires_grad=True)
+    b = torch.randn(700, 700, requires_grad=True)
+    for _ in range(2):
+        y = (a @ b).tanh() @ a
+        (grad,) = torch.autograd.grad(y.square().mean(), a, create_graph=True)
+        penalty = (grad.norm() - 1).square() + (grad * b).sum().sigmoid()
+        penalty.backward()
+        outcome.add(y, grad, penalty, a.grad, b.grad)
+
+
+def views(outcome: Outcome) -> None:
+    base = torch.randn(1200, 800)
+    leaf = torch.randn(1200, 800, requires_grad=True)
+    for _ in range(3):
+        work = leaf * base
+        work[::2].mul_(2)
+        work.t()[3:700:7].add_(base.t()[3:700:7])
+        work.view(600, 2, 800).select(1, 1).copy_(base[:600])
+        work[:, 5:9].index_put_((torch.arange(0, 1200, 3),), torch.ones(4))
+        strided = torch.as_strided(work, (600, 400), (1600, 2), 1)
+        total = strided.square().sum() + work.diagonal().exp().mean() + work.flip(0)[7].sum()
+        parts = torch.cat([p.relu() for p in work.chunk(7)] + [work.unsqueeze(0)[0]])
+        (total + parts.logsumexp(1).mean()).backward()
+        base.sub_(0.1).clamp_(-2, 2)
+        base.resize_(1200, 800).unsqueeze_(0).squeeze_(0)
+        outcome.add(total, work, leaf.grad, base)
+
+
+def sparse_embedding(outcome: Outcome) -> None:
+    embedding = nn.Embedding(6000, 256, sparse=True)
+    head = nn.Linear(256, 8)
+    sparse = torch.optim.SparseAdam(embedding.parameters(), 0.01)
+    dense = torch.optim.SGD(head.parameters(), 0.1)
+    for _ in range(3):
+        words, labels = torch.randint(6000, (64, 40)), torch.randint(8, (64,))
+        loss = F.cross_entropy(head(embedding(words).mean(1)), labels)
+        sparse.zero_grad(), dense.zero_grad()
+        loss.backward()
+        outcome.add(loss, embedding.weight.grad)
+        sparse.step(), dense.step()
+    outcome.add(embedding.weight, head.weight)
+
+
+def odd_types(outcome: Outcome) -> None:
+    """Half precision, complex with lazy conjugation, quantized, nested, sparse CSR, mkldnn."""
+    x = torch.randn(600, 700)
+    with torch.autocast("cpu", torch.bfloat16):
+        outcome.add(nn.Linear(700, 700)(x).float())
+    z = torch.complex(x, x.flip(0))
+    outcome.add((z.conj() @ z.mT.resolve_conj()).abs(), torch.fft.rfft(x).real)
+    q = torch.quantize_per_tensor(x, 0.1, 3, torch.qint8)
+    outcome.add(q.dequantize(), q.int_repr())
+    nested = torch.nested.nested_tensor([x, x[:300]])
+    outcome.add(torch.nested.to_padded_tensor(nested * 2, 0.0))
+    csr = (x * (x > 1)).to_sparse_csr()
+    outcome.add(csr @ x.t(), csr.to_dense(), (x * (x > 2)).to_sparse().coalesce().values())
+    outcome.add((x.to_mkldnn()).to_dense(), x.double().half().to(torch.float32))
+    outcome.add(*x.sort(1), *x.topk(50, 0), x.unique()[:1000], x.nonzero()[:5000].float())
+
+
+def checkpointed(outcome: Outcome) -> None:
+    from torch.utils.checkpoint import checkpoint
+
+    blocks = nn.ModuleList(nn.Sequential(nn.Linear(600, 600), nn.Dropout(0.2), nn.GELU())
+                           for _ in range(6))
+    for reentrant in (False, True):
+        x = torch.randn(512, 600, requires_grad=True)
+        y = x
+        for block in blocks:
+            y = checkpoint(block, y, use_reentrant=reentrant)
+        y.square().mean().backward()
+        outcome.add(y, x.grad, *(p.grad for p in blocks.parameters()))
+
+
+PROGRAMS = {
+    f.__name__: (f, budget)
+    for f, budget in [
+        (mlp, 24), (conv, 28), (lstm, 56), (transformer, 24), (transformer_foreach, 24),
+        (transformer_fused, 40), (clipped_sgd_fused, 24), (double_backward, 24), (views, 32),
+        (sparse_embedding, 34), (odd_types, 24), (checkpointed, 16),
+    ]
+}
+
+
+def run(program: Callable[[Outcome], None]) -> Outcome:
+    outcome = Outcome()
+    torch.manual_seed(7)
+    program(outcome)
+    return outcome
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_same_bits_as_plain(name: str) -> None:
+    program, budget = PROGRAMS[name]
+    plain = run(program)
+    with managed(4 << 30):
+        ample = run(program)
+        stats = core.stats()
+    assert stats["evictions"] == 0 and stats["write_bytes"] == 0, "nothing moves when all fits"
+    assert_same(plain, ample)
+    del ample  # its bytes would count from the start
+    with managed(budget * MIB):
+        tight = run(program)
+        stats = core.stats()
+        assert stats["resident_peak"] <= budget * MIB
+    assert stats["evictions"] > 0, f"a budget of {budget} MiB was no test: {stats}"
+    assert_same(plain, tight)
+
+
+def test_multi_tensor_optimizer_is_cut() -> None:
+    """All parameters, gradients and states together are many times the budget."""
+    parameters = [torch.randn(1024, 1024, requires_grad=True) for _ in range(10)]
+    for p in parameters:
+        p.grad = torch.randn_like(p)
+    with managed(48 * MIB):
+        torch.optim.AdamW(parameters, fused=True).step()
+        assert 48 * MIB >= core.stats()["min_budget"] > 8 * MIB
+
+
+def test_user_threads() -> None:
+    def work(seed: int, results: list) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        x = torch.randn(800, 800, generator=generator, requires_grad=True)
+        w = torch.randn(800, 800, generator=generator)
+        for _ in range(6):
+            y = (x @ w).tanh()
+            y.square().sum().backward()
+        results[seed] = (y.detach().clone(), x.grad.clone())
+
+    def both(covered: bool) -> list:
+        results: list = [None, None]
+
+        def target(seed: int) -> None:
+            if covered:
+                core.include_thread(True)
+            work(seed, results)
+
+        threads = [threading.Thread(target=target, args=(seed,)) for seed in (0, 1)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        return results
+
+    plain = both(covered=False)
+    with managed(28 * MIB):
+        ours = both(covered=True)
+        assert core.stats()["evictions"] > 0
+        for a, b in zip(plain, ours, strict=True):
+            assert torch.equal(a[0], b[0]) and torch.equal(a[1], b[1])
+
+
+def test_threads_that_did_not_opt_in_still_compute() -> None:
+    with managed(16 * MIB):
+        x = torch.randn(1000, 1000)
+        kept = [x + i for i in range(8)]  # most are spilled now
+        sums: list[float] = []
+        thread = threading.Thread(target=lambda: sums.extend(k.sum().item() for k in kept))
+        thread.start()
+        thread.join()
+        assert sums == [k.sum().item() for k in kept]
+
+
+def test_an_op_that_cannot_fit_is_refused_and_training_goes_on() -> None:
+    with managed(16 * MIB):
+        x = torch.randn(1000, 1000)
+        with pytest.raises(torch.OutOfMemoryError, match="budget") as refused:
+            torch.cat([x] * 6)
+        assert "aten::cat" in str(refused.value)
+        assert torch.equal(x + 0, x)
+
+
+def test_exceptions_inside_ops_leave_nothing_pinned() -> None:
+    with managed(24 * MIB):
+        x = torch.randn(1000, 1000)
+        y = torch.randn(999, 1000)
+        for _ in range(50):
+            with pytest.raises(RuntimeError):
+                x @ y.t() @ y.t()
+        kept = [x * i for i in range(20)]  # 80 MB: would not fit if those pins had stayed
+        assert core.stats()["evictions"] > 0
+        assert torch.equal(kept[3], x * 3)
+
+
+def test_custom_op_in_python_and_autograd_function() -> None:
+    library = torch.library.Library("outsize_test", "DEF")
+    library.define("twice(Tensor x, Tensor(a!) log) -> Tensor")
+
+    def twice(x, log):
+        log.add_(x.sum())
+        return x * 2
+
+    library.impl("twice", twice, "CPU")
+
+    class Cube(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x**3
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return 3 * g * x * x
+
+    def program(outcome: Outcome) -> None:
+        x = torch.randn(700, 700, requires_grad=True)
+        log = torch.zeros(())
+        for _ in range(4):
+            y = torch.ops.outsize_test.twice(Cube.apply(x).detach(), log)
+            Cube.apply(x * y).sum().backward()
+            outcome.add(y, log, x.grad)
+
+    plain = run(program)
+    with managed(20 * MIB):
+        assert_same(plain, run(program))
+
+
+def test_functional_transforms_fake_tensors_and_profiler() -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    x = torch.randn(300, 400)
+
+    def f(w):
+        return (x @ w).tanh().square().sum()
+
+    w = torch.randn(400, 50)
+    plain = [torch.func.grad(f)(w), torch.vmap(lambda r: (r * 2).sum())(x),
+             torch.func.jvp(f, (w,), (w,))[1], torch.func.hessian(lambda v: (v**3).sum())(x[0, :9])]
+    with managed(64 * MIB):
+        ours = [torch.func.grad(f)(w), torch.vmap(lambda r: (r * 2).sum())(x),
+                torch.func.jvp(f, (w,), (w,))[1],
+                torch.func.hessian(lambda v: (v**3).sum())(x[0, :9])]
+        for a, b in zip(plain, ours, strict=True):
+            assert torch.equal(a, b)
+        with FakeTensorMode():
+            fake = torch.empty(1 << 20, 1 << 10) @ torch.empty(1 << 10, 7)
+            assert fake.shape == (1 << 20, 7)
+        meta = torch.empty(1 << 20, 1 << 14, device="meta")
+        assert (meta + meta).sum(0).shape == (1 << 14,)
+        with torch.profiler.profile(profile_memory=True) as profile:
+            (x @ w).sum().item()
+        assert any("aten::mm" in e.key for e in profile.key_averages())
+        functional = torch.func.functionalize(lambda t: t.clone().add_(1).view(-1))
+        assert torch.equal(functional(x), (x + 1).view(-1))
+
+
+def test_compiled_and_higher_order_ops() -> None:
+    def f(x):
+        return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
+
+    x = torch.randn(100)
+    plain = f(x), f(-x)
+    with managed(64 * MIB):
+        assert torch.equal(plain[0], f(x)) and torch.equal(plain[1], f(-x))
+        compiled = torch.compile(lambda x: (x.sin() + 1).relu(), backend="aot_eager")
+        assert torch.equal(compiled(x), (x.sin() + 1).relu())
+
+
+def test_storages_born_before_are_adopted() -> None:
+    before = torch.randn(1 << 20)  # 4 MiB
+    bits = before.clone()
+    array = torch.randn(1 << 20).numpy()
+    foreign = torch.from_numpy(array)
+    address = before.data_ptr()
+    with managed(16 * MIB):
+        held = core.stats()["tensor_bytes"]
+        before.add_(0)
+        assert core.stats()["tensor_bytes"] - held >= 4 * MIB - 8192
+        assert core.adopt(before) and not core.adopt(foreign)
+        foreign.mul_(2)
+        kept = [before + i for i in range(10)]
+        assert core.stats()["evictions"] > 0
+        assert torch.equal(before, bits) and before.data_ptr() == address
+        assert torch.equal(kept[9], bits + 9)
+        del kept
+        before.resize_(2 << 20)
+        assert before.data_ptr() != address, "a later resize comes to the arena"
+    assert torch.equal(before[: 1 << 20], bits)
+    with managed(24 * MIB):  # and again, now from what the first session left behind
+        kept = [before + i for i in range(4)]
+        assert torch.equal(kept[0], before)
+    assert torch.equal(before[: 1 << 20], bits)
+
+
+def test_private_file_mappings_are_adopted(tmp_path) -> None:
+    path = tmp_path / "weights.bin"
+    values = torch.randn(3 << 20)
+    values.numpy().tofile(path)
+    mapped = torch.UntypedStorage.from_file(str(path), shared=False, nbytes=12 * MIB)
+    part = torch.tensor([], dtype=torch.float32).set_(mapped[4 * MIB : 12 * MIB])
+    shared = torch.from_file(str(path), shared=True, size=3 << 20)
+    with managed(24 * MIB):
+        assert core.adopt(part), "a slice keeps the mapping alive: the mapping is adopted"
+        assert not core.adopt(shared)
+        kept = [part * 2 for _ in range(6)]
+        part.add_(1)
+        assert torch.equal(part, values[1 << 20 :] + 1)
+        assert torch.equal(kept[0], values[1 << 20 :] * 2)
+    assert torch.equal(part, values[1 << 20 :] + 1)
+    del part, mapped
+    assert torch.equal(shared, values), "the file itself was never written"
+
+
+def test_tensors_outlive_the_session() -> None:
+    with managed(16 * MIB):
+        kept = [torch.full((1 << 20,), float(i)) for i in range(12)]
+        packed = torch.randn(300, 300).to_mkldnn()  # freed through the allocator that is current then
+        assert core.stats()["evictions"] > 0
+    assert not core.running() and core.stats()["ops"] == 0
+    assert [k[5].item() for k in kept] == list(range(12))
+    del packed
+    kept = [k + 1 for k in kept]
+    assert kept[3].sum().item() == 4 * (1 << 20)
+
+
+def test_wrong_uses_are_refused_in_words() -> None:
+    with pytest.raises(core.OutsizeError, match="fault mechanism"):
+        core.create(64 * MIB, faults="magic")
+    with pytest.raises(core.OutsizeError, match="policy"):
+        core.create(64 * MIB, policy="magic")
+    with pytest.raises(core.OutsizeError):
+        core.create(1)
+    assert not core.running()
+    assert issubclass(core.BudgetError, core.OutsizeError)
+    assert issubclass(core.BudgetError, torch.OutOfMemoryError)
+    with managed(64 * MIB):
+        with pytest.raises(core.OutsizeError, match="already on"):
+            core.create(64 * MIB)
+        assert core.running()
+    assert not core.include_thread(False), "managed() had put back what it found"
