@@ -75,20 +75,25 @@ void LookaheadPlanner::make_headroom(Draft& draft) {
 }
 
 // Soonest use first. An extent comes only if it can stay until then: the births before its use must
-// find room among what is free and what is used later than it.
+// find room among what is free and what is used later than it, and of that the changed part only as
+// far as it can be written by then. Otherwise it would be brought twice.
 void LookaheadPlanner::prefetch(Draft& draft) {
   std::size_t farther = order_.size();  // order_[0, farther) is used later than the candidate
-  Bytes farther_bytes = 0;
-  for (ExtentId id : order_) farther_bytes += table_[id].bytes;
+  Bytes clean_bytes = 0, changed_bytes = 0;
+  for (ExtentId id : order_) (clean(table_[id]) ? clean_bytes : changed_bytes) += table_[id].bytes;
+  const std::uint64_t rate = draft.state.write_rate == 0 ? kWriteRate : draft.state.write_rate;
   for (std::size_t i = 0; i < draft.coming; ++i) {
     const Upcoming& next = upcoming_[i];
     const Extent& e = table_[next.extent];
     if (e.where != Where::kAbsent || e.wanted || e.dying) continue;
     if (!draft.can_read(e.bytes)) return;
     while (farther > 0 && heap_.key(order_[farther - 1]) <= next.position) {
-      farther_bytes -= table_[order_[--farther]].bytes;
+      const Extent& sooner = table_[order_[--farther]];
+      (clean(sooner) ? clean_bytes : changed_bytes) -= sooner.bytes;
     }
-    if (e.bytes + next.demand > draft.free + farther_bytes - draft.evicted) return;
+    const auto writable = static_cast<Bytes>(rate / 1'000 * static_cast<std::uint64_t>(next.in) / 1'000'000);
+    const Bytes room = draft.free + clean_bytes - draft.evicted + std::min(changed_bytes, writable);
+    if (e.bytes + next.demand > room) return;
     if (!free_up(draft, e.bytes, next.position)) return;
     draft.out.push_back({Decision::Kind::kPrefetch, Decision::Reason::kForeseenUse, next.extent});
     draft.free -= e.bytes;

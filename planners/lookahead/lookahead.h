@@ -33,6 +33,7 @@ class LookaheadPlanner final : public Planner {
   static constexpr Position kSoonOps = 12;
   static constexpr Nanos kHeadroom = 30'000'000;      // births of this time ahead find room
   static constexpr Nanos kWriteAhead = 2'000'000'000; // what must leave within it is written now
+  static constexpr std::uint64_t kWriteRate = 500'000'000;  // bytes a second, until measured
   static constexpr std::size_t kVictims = 512;        // looked at in one plan
 
   const ExtentTable& table_;
