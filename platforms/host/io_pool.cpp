@@ -249,7 +249,7 @@ void Pool::after_fork_child() {
 // The most urgent piece that may start now. While anything is to be read, at most half of the
 // threads write. Under the mutex.
 bool Pool::next_piece(Piece* piece) {
-  const int writers_allowed = std::max(1, static_cast<int>(threads_.size()) / 2);
+  const int writers_allowed = std::max(1, thread_count_ / 2);
   const bool reads_about = state_->reads_queued > 0 || state_->reading > 0;
   for (Queue& queue : state_->queued) {
     for (auto at = queue.begin(); at != queue.end(); ++at) {

@@ -10,7 +10,6 @@
 #include <fstream>
 #include <mutex>
 #include <sstream>
-#include <utility>
 #include <vector>
 
 #include "platforms/host/io_pool.h"
@@ -22,63 +21,91 @@
 namespace outsize::host {
 namespace {
 
-constexpr Bytes kTransfer = 8 * kMiB;
+constexpr Bytes kTransfer = 4 * kMiB;
 constexpr int kThreads = 4;
+constexpr std::size_t kLanes = 4;  // transfers of one part under way at once
+constexpr std::size_t kMaxParts = 2;
 
-// Runs transfers over a scratch file and waits for them.
+// Moves whole slots through a pool of threads and measures how long that takes.
 class DiskProbe {
  public:
-  explicit DiskProbe(int fd) : fd_(fd), pool_(IoPool::create(kThreads, [this](const IoResult& result) {
-                                 const std::lock_guard lock(mutex_);
-                                 if (!result.status && status_.ok()) status_ = result.status;
-                                 --pending_;
-                                 all_done_.notify_all();
-                               })) {}
-
   struct Part {
     IoRequest::Kind kind;
     const Slot* slot;
-    char* memory;  // kTransfer bytes, shared by all transfers: contents do not matter
   };
-  // Bytes a second of every part. The parts take turns, so both directions are always under way.
-  Status run(const std::vector<Part>& parts, std::vector<Bytes>* speeds);
+  // `memory`: kTransfer bytes for every lane of every part.
+  DiskProbe(int fd, char* memory)
+      : fd_(fd), memory_(memory),
+        pool_(IoPool::create(kThreads, [this](const IoResult& result) { next(result); })) {}
+  // Bytes a second of every part, all of them under way together until the first ends.
+  Result<std::vector<Bytes>> run(const std::vector<Part>& parts);
 
  private:
+  void submit(std::size_t lane);
+  void next(const IoResult& result);
+
   const int fd_;
+  char* const memory_;
   std::mutex mutex_;
   std::condition_variable all_done_;
-  int pending_ = 0;
+  std::vector<Part> parts_;
+  std::vector<Bytes> asked_, moved_;  // of each part
+  bool ending_ = false;
+  std::size_t busy_ = 0;              // lanes
   Status status_;
-  std::unique_ptr<IoPool> pool_;
+  std::unique_ptr<IoPool> pool_;      // last: its threads use the rest
 };
 
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::max(1e-9, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+// Lane n works for part n % parts. Under the mutex.
+void DiskProbe::submit(std::size_t lane) {
+  const std::size_t index = lane % parts_.size();
+  const Part& part = parts_[index];
+  if (ending_ || asked_[index] >= part.slot->bytes) {
+    // The first part to run out ends the measurement: what the others did alone would not count.
+    ending_ = true;
+    --busy_;
+    all_done_.notify_all();
+    return;
+  }
+  IoRequest request;
+  request.kind = part.kind;
+  request.urgency = IoRequest::Urgency::kDemand;  // one queue for both kinds
+  request.fd = fd_;
+  request.offset = part.slot->offset + asked_[index];
+  request.memory = memory_ + static_cast<Bytes>(lane) * kTransfer;
+  request.bytes = kTransfer;
+  request.token = lane;
+  asked_[index] += kTransfer;
+  pool_->submit(request);
 }
 
-Status DiskProbe::run(const std::vector<Part>& parts, std::vector<Bytes>* speeds) {
-  const Bytes each = parts.front().slot->bytes;
-  {
-    const std::lock_guard lock(mutex_);
-    pending_ = static_cast<int>(each / kTransfer) * static_cast<int>(parts.size());
+void DiskProbe::next(const IoResult& result) {
+  const std::lock_guard lock(mutex_);
+  if (result.status) {
+    moved_[result.token % parts_.size()] += kTransfer;
+  } else {
+    if (status_) status_ = result.status;
+    ending_ = true;
   }
-  const auto start = std::chrono::steady_clock::now();
-  for (Bytes at = 0; at < each; at += kTransfer) {
-    for (const Part& part : parts) {
-      IoRequest request;
-      request.kind = part.kind;
-      request.urgency = IoRequest::Urgency::kDemand;  // one queue for both kinds
-      request.fd = fd_;
-      request.offset = part.slot->offset + at;
-      request.memory = part.memory;
-      request.bytes = kTransfer;
-      pool_->submit(request);
-    }
-  }
+  submit(result.token);
+}
+
+Result<std::vector<Bytes>> DiskProbe::run(const std::vector<Part>& parts) {
   std::unique_lock lock(mutex_);
-  all_done_.wait(lock, [this] { return pending_ == 0; });
-  speeds->assign(parts.size(), static_cast<Bytes>(static_cast<double>(each) / seconds_since(start)));
-  return std::exchange(status_, Status{});
+  parts_ = parts;
+  asked_.assign(parts.size(), 0);
+  moved_.assign(parts.size(), 0);
+  ending_ = false;
+  busy_ = parts.size() * kLanes;
+  const auto start = std::chrono::steady_clock::now();
+  for (std::size_t lane = 0; lane < parts.size() * kLanes; ++lane) submit(lane);
+  all_done_.wait(lock, [this] { return busy_ == 0; });
+  if (!status_) return status_.error();
+  const double seconds =
+      std::max(1e-9, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  std::vector<Bytes> speeds;
+  for (const Bytes moved : moved_) speeds.push_back(static_cast<Bytes>(static_cast<double>(moved) / seconds));
+  return speeds;
 }
 
 struct Memory {
@@ -100,7 +127,6 @@ struct Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
   std::uint64_t* end() const { return static_cast<std::uint64_t*>(address) + bytes / 8; }
-  char* at(Bytes offset) const { return static_cast<char*>(address) + offset; }
   std::size_t bytes;
   void* address = MAP_FAILED;
 };
@@ -125,35 +151,35 @@ MemoryLimits memory_limits() {
 }
 
 Result<DiskBandwidth> measure_disk(const std::string& directory, Bytes sample) {
-  sample = round_up(std::max(sample, kTransfer), kTransfer);
+  // Every lane has something to do.
+  sample = round_up(std::max(sample, static_cast<Bytes>(kLanes) * kTransfer), kTransfer);
   auto file = SpillFile::create({directory, 0});
   if (!file) return file.error();
   auto first = (*file)->allocate(sample);
   if (!first) return first.error();
   auto second = (*file)->allocate(sample);
   if (!second) return second.error();
-  const Memory memory(2 * kTransfer);
+  const Memory memory(static_cast<Bytes>(kLanes * kMaxParts) * kTransfer);
   if (memory.address == MAP_FAILED) return os_error(ErrorCode::kInternal, "mmap", errno);
 
-  DiskProbe probe((*file)->fd());
-  DiskBandwidth speed;
-  speed.sample = sample;
-  const auto read = IoRequest::Kind::kRead;
-  const auto write = IoRequest::Kind::kWrite;
-  char* const low = memory.at(0);
-  char* const high = memory.at(kTransfer);
-  std::vector<Bytes> speeds;
+  DiskProbe probe((*file)->fd(), static_cast<char*>(memory.address));
+  const DiskProbe::Part read_first{IoRequest::Kind::kRead, &*first};
+  const DiskProbe::Part write_first{IoRequest::Kind::kWrite, &*first};
+  const DiskProbe::Part write_second{IoRequest::Kind::kWrite, &*second};
   // The first writing of reserved space also costs the file system its bookkeeping, as it does in
   // a run; what was reserved and never written would read as zeros without touching the disk.
-  if (Status status = probe.run({{write, &*first, low}}, &speeds); !status) return status.error();
-  speed.write = speeds[0];
-  if (Status status = probe.run({{read, &*first, high}}, &speeds); !status) return status.error();
-  speed.read = speeds[0];
-  if (Status status = probe.run({{read, &*first, high}, {write, &*second, low}}, &speeds); !status) {
-    return status.error();
-  }
-  speed.mixed_read = speeds[0];
-  speed.mixed_write = speeds[1];
+  auto write = probe.run({write_first});
+  if (!write) return write.error();
+  auto read = probe.run({read_first});
+  if (!read) return read.error();
+  auto mixed = probe.run({read_first, write_second});
+  if (!mixed) return mixed.error();
+  DiskBandwidth speed;
+  speed.sample = sample;
+  speed.write = write.value()[0];
+  speed.read = read.value()[0];
+  speed.mixed_read = mixed.value()[0];
+  speed.mixed_write = mixed.value()[1];
   return speed;
 }
 

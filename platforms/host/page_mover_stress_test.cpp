@@ -130,11 +130,11 @@ TEST_P(PageMoverStressTest, ReadersAndWritersNeverSeeWrongBytes) {
       // The guard holds writers off while the bytes are copied: they wait for `lock`.
       state_->guarded = true;
       ASSERT_DONE(mover.guard(tensor, bytes));
-      std::memcpy(saved.data(), tensor, saved.size());
+      copy_words(saved.data(), tensor, bytes);
     }
     ASSERT_DONE(mover.move_out(tensor, pool, bytes));
     state_->guarded = false;
-    if (!carries) std::memcpy(pool, saved.data(), saved.size());
+    if (!carries) copy_words(pool, saved.data(), bytes);
     if (random() % 3 == 0) std::this_thread::yield();
     state_->guarded = guard;
     ASSERT_DONE(mover.move_in(pool, tensor, bytes, guard));
@@ -165,9 +165,9 @@ TEST_P(PageMoverStressTest, EveryWriteToAGuardedRangeIsReportedOnce) {
       state_->guarded = true;
       ASSERT_DONE(rig.mover().guard(rig.at(0), kChunkBytes));
     }
-    auto* byte = static_cast<volatile char*>(rig.at(i * 7919 % kChunkBytes));
-    (void)*byte;
-    *byte = 1;
+    char* byte = rig.at(i * 7919 % kChunkBytes);
+    (void)peek(byte);
+    poke(byte, 1);
   }
   EXPECT_EQ(state_->guarded_writes, kWrites);
 }
@@ -181,7 +181,7 @@ TEST_P(PageMoverStressTest, ManyMoreThreadsThanOneLookCollects) {
   std::atomic<int> sum{0};
   std::vector<std::thread> touchers;
   for (int i = 0; i < kThreads; ++i) {
-    touchers.emplace_back([&, i] { sum += *static_cast<volatile char*>(rig.at(i * kPageBytes)) + 1; });
+    touchers.emplace_back([&, i] { sum += peek(rig.at(i * kPageBytes)) + 1; });
   }
   std::this_thread::sleep_for(20ms);
   EXPECT_EQ(sum, 0);

@@ -117,8 +117,8 @@ TEST_P(PageMoverTest, TouchOfClosedPageIsReportedAndSeesTheMovedBytes) {
     std::uint64_t seen = 0;
     auto* word = reinterpret_cast<std::uint64_t*>(at(0) + 2 * kPage + 128);
     std::thread toucher([&] {
-      if (write) *const_cast<volatile std::uint64_t*>(word + 1) = 42;
-      seen = *const_cast<volatile std::uint64_t*>(word);
+      if (write) poke(word + 1, 42);
+      copy_words(&seen, word, 8);
       passed = true;
     });
     const Fault fault = rig_->next_fault();
@@ -129,14 +129,14 @@ TEST_P(PageMoverTest, TouchOfClosedPageIsReportedAndSeesTheMovedBytes) {
     toucher.join();
     EXPECT_EQ(seen, pattern((2 * kPage + 128) / 8, 7));
     if (write) {
-      EXPECT_EQ(word[1], 42U);
+      EXPECT_EQ(peek(word + 1), 42);
     }
     ASSERT_DONE(mover().discard(at(0), 4 * kPage));
   }
 }
 
 TEST_P(PageMoverTest, ResumeAloneLetsTheTouchFaultAgain) {
-  std::thread toucher([&] { (void)*static_cast<volatile char*>(at(0)); });
+  std::thread toucher([&] { (void)peek(at(0)); });
   EXPECT_EQ(rig_->next_fault().address, at(0));
   EXPECT_TRUE(rig_->no_fault_within(20ms));
   mover().resume(at(0), kChunk);
@@ -150,7 +150,7 @@ TEST_P(PageMoverTest, EveryThreadWaitingOnARangeWakes) {
   std::atomic<int> sum{0};
   std::vector<std::thread> touchers;
   for (int i = 0; i < kThreads; ++i) {
-    touchers.emplace_back([&, i] { sum += *static_cast<volatile char*>(at(i % 3 * kPage)); });
+    touchers.emplace_back([&, i] { sum += peek(at(i % 3 * kPage)); });
   }
   for (int i = 0; i < kThreads; ++i) rig_->next_fault();
   char* pool = at(8 * kChunk);
@@ -168,16 +168,16 @@ TEST_P(PageMoverTest, GuardReportsWritesAndOnlyWrites) {
   EXPECT_EQ(first_difference(at(0), 2 * kChunk, 8), -1);
   EXPECT_TRUE(rig_->no_fault_within(5ms));
 
-  auto* byte = static_cast<volatile char*>(at(kChunk + 5 * kPage + 17));
-  const char before = *byte;
-  std::thread writer([&] { *byte = static_cast<char>(before + 1); });
+  char* byte = at(kChunk + 5 * kPage + 17);
+  const char before = peek(byte);
+  std::thread writer([&] { poke(byte, static_cast<char>(before + 1)); });
   const Fault fault = rig_->next_fault();
   EXPECT_EQ(fault.address, at(kChunk + 5 * kPage));
   EXPECT_TRUE(fault.write);
-  EXPECT_EQ(*byte, before);
+  EXPECT_EQ(peek(byte), before);
   ASSERT_DONE(mover().unguard(at(0), 2 * kChunk));
   writer.join();
-  EXPECT_EQ(*byte, static_cast<char>(before + 1));
+  EXPECT_EQ(peek(byte), static_cast<char>(before + 1));
   *at(0) = 1;  // the whole range is plain memory again
   EXPECT_TRUE(rig_->no_fault_within(5ms));
 }
@@ -186,8 +186,9 @@ TEST_P(PageMoverTest, WriterThatWaitedForAGuardedMoveInIsReportedAgain) {
   char* pool = at(8 * kChunk);
   ASSERT_DONE(mover().populate(pool, kChunk));
   fill_pattern(pool, kChunk, 9);
-  auto* word = reinterpret_cast<volatile std::uint64_t*>(at(kPage));
-  std::thread writer([&] { *word = 1; });
+  char* byte = at(kPage);
+  const auto changed = static_cast<char>(peek(pool + kPage) + 1);
+  std::thread writer([&] { poke(byte, changed); });
   EXPECT_TRUE(rig_->next_fault().write);
   ASSERT_DONE(mover().move_in(pool, at(0), kChunk, true));
   const Fault fault = rig_->next_fault();
@@ -196,7 +197,7 @@ TEST_P(PageMoverTest, WriterThatWaitedForAGuardedMoveInIsReportedAgain) {
   EXPECT_EQ(first_difference(at(0), kChunk, 9), -1) << "the write slipped in";
   ASSERT_DONE(mover().unguard(at(0), kChunk));
   writer.join();
-  EXPECT_EQ(*word, 1U);
+  EXPECT_EQ(peek(byte), changed);
 }
 
 TEST_P(PageMoverTest, DiscardOfGuardedRangeCloses) {
@@ -231,7 +232,7 @@ TEST_P(PageMoverTest, AttachedMemoryLivesByTheSameRules) {
   reader.join();
   EXPECT_EQ(wrong, -1);
   rig_->forget_faults();
-  std::thread writer([&] { tensor[kPage] = 5; });
+  std::thread writer([&] { poke(tensor + kPage, 5); });
   EXPECT_EQ(rig_->next_fault().address, tensor + kPage);
   ASSERT_DONE(mover().detach(tensor, bytes));  // takes the guard off
   writer.join();

@@ -59,7 +59,7 @@ void touch_nowhere() {
 }
 
 void expect_ours_still_works(MoverRig& rig) {
-  std::thread toucher([&] { (void)*static_cast<volatile char*>(rig.at(0)); });
+  std::thread toucher([&] { (void)peek(rig.at(0)); });
   EXPECT_EQ(rig.next_fault().address, rig.at(0));
   ASSERT_DONE(rig.mover().populate(rig.at(0), kPageBytes));
   toucher.join();
@@ -146,7 +146,7 @@ TEST(SignalFaults, HandlerOnASmallAlternateStack) {
     stack.ss_size = memory.size();
     stack_t before{};
     sigaltstack(&stack, &before);
-    EXPECT_EQ(*static_cast<volatile char*>(rig.at(0)), 0);
+    EXPECT_EQ(peek(rig.at(0)), 0);
     sigaltstack(&before, nullptr);
   });
   rig.next_fault();
@@ -159,7 +159,7 @@ TEST(SignalFaults, KeepsErrno) {
   ASSERT_TRUE(rig.available()) << rig.why_not();
   std::thread toucher([&] {
     errno = 1234;
-    (void)*static_cast<volatile char*>(rig.at(0));
+    (void)peek(rig.at(0));
     EXPECT_EQ(errno, 1234);
   });
   rig.next_fault();
