@@ -135,6 +135,7 @@ def test_ctrl_c_dies_like_python(tmp_path: Path) -> None:
             cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         assert process.stdout.readline() == "up\n"
+        time.sleep(0.3)  # now it sleeps
         process.send_signal(signal.SIGINT)
         errors.append(process.communicate(timeout=30)[1])
         codes.append(process.returncode)

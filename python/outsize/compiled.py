@@ -75,10 +75,16 @@ def _load() -> Core:
         ) from error
     try:
         core = cast(Core, importlib.import_module("outsize._core"))
+    except ModuleNotFoundError as error:
+        raise Unavailable(
+            f"outsize is not built: its compiled part is missing beside {__file__} ({error}); in a"
+            " checkout, `make` builds and installs it."
+        ) from error
     except ImportError as error:
         raise Unavailable(
-            f"outsize's compiled part does not load with torch {torch.__version__} ({error}); it is"
-            " built for exactly one torch release: install that one, or build outsize again here."
+            f"outsize's compiled part does not load with torch {torch.__version__}: it fits the one"
+            " torch release that it was built with; install that one, or build outsize again in"
+            f" this environment. ({error})"
         ) from error
     built = core.built_for_torch()
     if release(built) != release(torch.__version__):

@@ -30,7 +30,7 @@ def run_script(path: str, args: Sequence[str]) -> None:
     """`python path args...`; returns when the script has run to its end."""
     sys.argv = [path, *args]
     if os.path.isdir(path) or _is_zip(path):
-        _set_first_path(path, replace=True)
+        _set_first_path(os.path.abspath(path), replace=True)
         _run_as_user(lambda: _run_module_in(_fresh_main(), "__main__", alter_argv=False))
         return
     try:

@@ -49,6 +49,7 @@ def peaks(changes: list[tuple[int, int]], marks: list[int]) -> list[int]:
             highest = held
         held += change
         highest = max(highest, held)
-    if len(result) < len(pending):
+    while len(result) < len(pending):
         result.append(highest)
+        highest = held
     return result

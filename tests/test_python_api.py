@@ -1,0 +1,867 @@
+"""The Python front door: budgets as blocks and decorators, steps, threads, raw pointers, reports.
+
+What only hooks things up is tested against a core that records what it is told (`FakeCore`); what
+must be right in the end (same numbers, budget kept) is tested with the real one.
+"""
+
+from __future__ import annotations
+
+import _thread
+import concurrent.futures
+import faulthandler
+import gc
+import io
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import outsize
+import pytest
+import torch
+import torch.optim.optimizer as optimizer_module
+import torch.utils.dlpack
+from outsize import api, compiled, launcher, live, patching, raw, report, steps
+from outsize.bench import counter, progress, results, runner, workloads
+from outsize.counters import Stats
+from outsize.errors import Unavailable
+from outsize.units import GIB, MIB, SizeError
+
+
+class FakeCore:
+    """Records what the Python side tells the engine."""
+
+    class OutsizeError(RuntimeError):
+        pass
+
+    class BudgetError(OutsizeError):
+        pass
+
+    class SpillError(OutsizeError):
+        pass
+
+    def __init__(self) -> None:
+        self.created: tuple[Any, ...] | None = None
+        self.on = False
+        self.steps = 0
+        self.included: list[tuple[int, bool]] = []
+        self.exposed: list[int] = []
+        self.pins: list[str] = []
+        self.reinstalled = 0
+        self.kernel_faults = True
+        self.mechanism = "userfaultfd+move"
+        self.shutdown_error: str | None = None
+
+    def create(self, *options: Any) -> None:
+        self.created, self.on = options, True
+
+    def shutdown(self) -> None:
+        if self.shutdown_error:
+            raise self.OutsizeError(self.shutdown_error)
+        self.on = False
+
+    def running(self) -> bool:
+        return self.on
+
+    def include_thread(self, on: bool) -> bool:
+        self.included.append((threading.get_ident(), on))
+        return False
+
+    def step(self) -> None:
+        self.steps += 1
+
+    def stats(self) -> dict[str, Any]:
+        return {
+            "budget": self.created[0] if self.created else 0,
+            "steps": self.steps,
+            "mechanism": self.mechanism,
+            "unknown_to_python": 1,
+        }
+
+    def expose(self, tensor: torch.Tensor) -> None:
+        self.exposed.append(tensor.numel())
+
+    def pin(self, tensor: torch.Tensor) -> None:
+        self.pins.append(f"pin {tensor.numel()}")
+
+    def unpin(self, tensor: torch.Tensor) -> None:
+        self.pins.append(f"unpin {tensor.numel()}")
+
+    def memory_limits(self) -> dict[str, int]:
+        return {"total": 16 * GIB, "available": 8 * GIB, "cgroup": 0, "cgroup_used": 0}
+
+    def fault_support(self) -> dict[str, Any]:
+        return {"kernel_faults": self.kernel_faults}
+
+    def reinstall_fault_handler(self) -> None:
+        self.reinstalled += 1
+
+
+@pytest.fixture
+def core(monkeypatch: pytest.MonkeyPatch):
+    fake = FakeCore()
+    monkeypatch.setattr(compiled, "_loaded", fake)
+    monkeypatch.delenv("OUTSIZE", raising=False)
+    yield fake
+    fake.shutdown_error = None
+    outsize.disable()
+
+
+# --- enable, disable, budget ----------------------------------------------------------------------
+
+
+def test_options_reach_the_engine(core: FakeCore, tmp_path: Path) -> None:
+    outsize.enable(
+        "2GiB", "ondemand", spill_dir=tmp_path, spill_limit="10GiB", faults="signal", io_threads=2,
+        verify=True, decision_log="d.log",
+    )  # fmt: skip
+    expected = (2 * GIB, "ondemand", str(tmp_path), 10 * GIB, "signal", 2, True, "d.log")
+    assert core.created == expected
+
+
+def test_a_share_is_resolved_here(core: FakeCore) -> None:
+    with outsize.budget("50%"):
+        assert core.created[0] == 8 * GIB
+
+
+def test_everything_replaced_is_put_back(core: FakeCore) -> None:
+    watched = [
+        (torch.Tensor, "numpy"), (torch.Tensor, "data_ptr"), (torch.Tensor, "__dlpack__"),
+        (torch.UntypedStorage, "data_ptr"), (torch.UntypedStorage, "_write_file"),
+        (torch, "save"), (torch.serialization, "save"), (torch._C, "PyTorchFileWriter"),
+        (threading.Thread, "_bootstrap_inner"), (_thread, "start_new_thread"),
+        (concurrent.futures.thread._WorkItem, "run"), (faulthandler, "enable"),
+    ]  # fmt: skip
+    core.kernel_faults = False
+    before = [vars(owner).get(name) for owner, name in watched]
+    hooks = len(optimizer_module._global_optimizer_post_hooks)
+    with outsize.budget("64MiB"):
+        during = [vars(owner).get(name) for owner, name in watched]
+        assert all(a is not b for a, b in zip(before, during, strict=True))
+    assert [vars(owner).get(name) for owner, name in watched] == before
+    assert len(optimizer_module._global_optimizer_post_hooks) == hooks
+    assert core.included[-1] == (threading.get_ident(), False)
+
+
+def test_a_patch_that_somebody_wrapped_is_left_alone() -> None:
+    class Owner:
+        value = 1
+
+    patches = patching.Patches()
+    patches.replace(Owner, "value", 2)
+    Owner.value = 3  # somebody else, later
+    patches.undo()
+    assert Owner.value == 3
+
+
+def test_budgets_do_not_nest(core: FakeCore) -> None:
+    with outsize.budget("64MiB"):
+        with pytest.raises(core.OutsizeError, match="Budgets do not nest"):
+            outsize.enable("1GiB")
+        assert outsize.enabled()
+    assert not outsize.enabled()
+
+
+def test_budget_decorates(core: FakeCore) -> None:
+    @outsize.budget("64MiB", policy="ondemand")
+    def work(x: int) -> tuple[int, bool]:
+        """Doc."""
+        return x + 1, outsize.enabled()
+
+    assert work(1) == (2, True) and work(2) == (3, True)  # more than once
+    assert (work.__doc__, outsize.enabled()) == ("Doc.", False)
+
+
+def test_the_users_exception_wins_over_ours(core: FakeCore) -> None:
+    core.shutdown_error = "RAM cannot hold it"
+    with pytest.raises(KeyError) as caught, outsize.budget("64MiB"):
+        raise KeyError("mine")
+    assert "RAM cannot hold it" in caught.value.__notes__[0]
+    assert outsize.enabled()  # nothing was changed
+    core.shutdown_error = None
+    outsize.disable()
+    assert not outsize.enabled()
+
+
+def test_stats_survive_the_block(core: FakeCore) -> None:
+    with outsize.budget("64MiB"):
+        core.steps = 7
+    assert outsize.stats().steps == 7
+    assert "smallest budget" in str(outsize.stats())
+
+
+@pytest.mark.parametrize("value", ["0", "off", "FALSE", "no"])
+def test_outsize_0_makes_enable_do_nothing(
+    core: FakeCore, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("OUTSIZE", value)
+    with outsize.budget("64MiB"):
+        outsize.step()
+        assert core.created is None and not outsize.enabled()
+
+
+def test_mistakes_in_arguments(core: FakeCore) -> None:
+    with pytest.raises(SizeError):
+        outsize.enable("2")
+    with pytest.raises(ValueError, match="'cpu' only"):
+        outsize.enable("2GiB", device="cuda")
+    assert not outsize.enabled() and core.created is None
+
+
+def test_a_budget_above_what_is_free_is_warned_about(
+    core: FakeCore, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "outsize"), outsize.budget("12GiB"):
+        pass
+    assert "more than the 8.00 GiB that are free" in caplog.text
+
+
+def test_a_failed_hook_up_leaves_nothing_behind(
+    core: FakeCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> dict[str, Any]:
+        raise OSError("no /proc")
+
+    before = threading.Thread._bootstrap_inner
+    monkeypatch.setattr(core, "fault_support", broken)
+    with pytest.raises(OSError):
+        outsize.enable("64MiB")
+    assert not core.on and not outsize.enabled()
+    assert threading.Thread._bootstrap_inner is before
+
+
+def test_another_torch_is_refused_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Older(FakeCore):
+        def built_for_torch(self) -> str:
+            return "2.9.1"
+
+    modules = {"torch": torch, "outsize._core": Older()}
+    monkeypatch.setattr(compiled, "_loaded", None)
+    monkeypatch.setattr(compiled.importlib, "import_module", modules.__getitem__)
+    with pytest.raises(Unavailable, match=r"built for torch 2\.9\.1, but torch .* is installed"):
+        compiled.load()
+
+
+# --- steps ----------------------------------------------------------------------------------------
+
+
+class Counted:
+    def __init__(self) -> None:
+        self.steps = 0
+        self.tracker = steps.StepTracker(self.count)
+
+    def count(self) -> None:
+        self.steps += 1
+
+    def optimized(self, *optimizers: object) -> int:
+        for optimizer in optimizers:
+            self.tracker._after_optimizer(optimizer, (), {})
+        return self.steps
+
+
+class Optimizer:
+    pass
+
+
+def test_every_optimizer_step_is_a_step() -> None:
+    a = Optimizer()
+    assert Counted().optimized(a, a, a) == 3
+
+
+def test_a_gan_does_not_count_double() -> None:
+    d, g = Optimizer(), Optimizer()
+    assert Counted().optimized(*[d, g] * 20) == 20
+
+
+def test_several_critic_steps_each_count_and_the_generator_does_not() -> None:
+    d, g = Optimizer(), Optimizer()
+    assert Counted().optimized(*[d, d, d, g] * 10) == 30
+
+
+def test_a_second_phase_with_another_optimizer_counts() -> None:
+    a, b = Optimizer(), Optimizer()
+    counted = Counted()
+    counted.optimized(a, a, a)
+    missed = steps.MISSED_BY_LEADER - 1
+    assert counted.optimized(*[b] * 20) == 3 + 20 - missed
+
+
+def test_a_leader_that_died_is_replaced_at_once() -> None:
+    counted = Counted()
+    counted.optimized(Optimizer())
+    gc.collect()
+    b = Optimizer()
+    assert counted.optimized(b, b) == 3
+
+
+def test_the_users_word_wins_and_the_current_step_is_not_counted_twice() -> None:
+    counted, a = Counted(), Optimizer()
+    counted.optimized(a)
+    counted.tracker.user_step()  # the same step, said again
+    assert counted.steps == 1
+    counted.optimized(a, a)  # gradient tricks: no longer believed
+    counted.tracker.user_step()
+    assert counted.steps == 2
+
+
+def test_without_an_optimizer_the_users_word_is_all() -> None:
+    counted = Counted()
+    counted.tracker.user_step()
+    counted.tracker.user_step()
+    assert counted.steps == 2
+
+
+def test_real_optimizers_are_seen(core: FakeCore) -> None:
+    weight = torch.ones(3, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    with outsize.budget("64MiB"):
+        for _ in range(3):
+            weight.sum().backward()
+            optimizer.step()
+        assert core.steps == 3
+    optimizer.step()
+    assert core.steps == 3
+
+
+# --- threads --------------------------------------------------------------------------------------
+
+
+def test_threads_of_every_kind_are_included(core: FakeCore) -> None:
+    class Overriding(threading.Thread):
+        def run(self) -> None:
+            seen.append(threading.get_ident())
+
+    seen: list[int] = []
+    early = concurrent.futures.ThreadPoolExecutor(1)
+    early.submit(lambda: None).result()  # its worker exists before the budget
+    done = threading.Event()
+
+    def bare() -> None:
+        seen.append(threading.get_ident())
+        done.set()
+
+    with outsize.budget("64MiB"):
+        core.included.clear()
+        thread = Overriding()
+        thread.start()
+        thread.join()
+        early.submit(lambda: seen.append(threading.get_ident())).result()
+        _thread.start_new_thread(bare, ())
+        done.wait(10)
+        time.sleep(0.05)  # its wrapper undoes the inclusion after `bare` is done
+        for ident in seen:
+            assert (ident, True) in core.included
+            assert (ident, False) in core.included
+    early.shutdown()
+    assert len(seen) == 3
+
+
+def test_a_thread_that_outlives_the_budget_is_let_be(core: FakeCore) -> None:
+    with outsize.budget("64MiB"):
+        bootstrap = threading.Thread._bootstrap_inner
+    core.included.clear()
+    thread = threading.Thread(target=lambda: None)
+    bootstrap_was_ours = bootstrap is not threading.Thread._bootstrap_inner
+    thread.start()
+    thread.join()
+    assert bootstrap_was_ours and core.included == []
+
+
+def test_exceptions_and_results_pass_through_the_wrapper(core: FakeCore) -> None:
+    with outsize.budget("64MiB"), concurrent.futures.ThreadPoolExecutor(1) as pool:
+        assert pool.submit(lambda: 5).result() == 5
+        with pytest.raises(ZeroDivisionError):
+            pool.submit(lambda: 1 / 0).result()
+
+
+# --- raw access -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "hand_out",
+    [
+        lambda t: t.numpy(),
+        lambda t: np.asarray(t),
+        lambda t: np.asarray(t, dtype=np.float64),
+        lambda t: t.data_ptr(),
+        lambda t: np.from_dlpack(t),
+        lambda t: torch.utils.dlpack.to_dlpack(t),
+        lambda t: torch.from_dlpack(t),
+        lambda t: memoryview(t.numpy()),
+    ],
+)
+def test_pointers_that_live_on_are_told(core: FakeCore, hand_out) -> None:
+    tensor = torch.arange(5.0)
+    with outsize.budget("64MiB"):
+        hand_out(tensor)
+        assert 5 in core.exposed
+
+
+def test_storage_pointers_are_told(core: FakeCore) -> None:
+    tensor = torch.arange(5.0)
+    with outsize.budget("64MiB"):
+        assert tensor.untyped_storage().data_ptr() == tensor.data_ptr()
+        assert core.exposed == [20, 5]
+        torch.TypedStorage(wrap_storage=tensor.untyped_storage(), dtype=tensor.dtype, _internal=True)._data_ptr()
+        assert core.exposed == [20, 5, 20]
+
+
+def test_values_are_those_of_plain_torch(core: FakeCore) -> None:
+    tensor = torch.arange(5.0)
+    plain = (tensor.numpy().tolist(), tensor.data_ptr())
+    with outsize.budget("64MiB"):
+        assert (tensor.numpy().tolist(), tensor.data_ptr()) == plain
+        assert tensor.numpy(force=True).tolist() == plain[0]
+        with pytest.raises(RuntimeError, match="requires grad"):
+            tensor.clone().requires_grad_().numpy()
+        assert torch.ones(2, device="meta").data_ptr() == 0
+        sparse = torch.eye(3).to_sparse()
+        with pytest.raises((RuntimeError, TypeError)):
+            sparse.numpy()
+
+
+def test_saving_compares_pointers_and_exposes_nothing(core: FakeCore, tmp_path: Path) -> None:
+    tensor = torch.arange(5.0)
+    with outsize.budget("64MiB"):
+        torch.save({"a": tensor}, tmp_path / "a.pt")
+        torch.save({"a": tensor}, tmp_path / "b.pt", _use_new_zipfile_serialization=False)
+        assert core.exposed == [] and core.pins == []
+
+
+@pytest.mark.parametrize("how", ["path", "file", "buffer", "legacy"])
+@pytest.mark.parametrize("why", ["user faults only", "signal path"])
+def test_saving_holds_bytes_for_the_kernel(
+    core: FakeCore, tmp_path: Path, how: str, why: str
+) -> None:
+    core.kernel_faults = why == "signal path"
+    core.mechanism = "signal" if why == "signal path" else "userfaultfd+move"
+    value = {"a": torch.arange(5.0), "b": torch.ones(3)}
+    target: Any = tmp_path / "a.pt"
+    with outsize.budget("64MiB"):
+        if how == "path":
+            torch.save(value, target)
+        elif how == "legacy":
+            torch.save(value, target, _use_new_zipfile_serialization=False)
+        elif how == "file":
+            with open(target, "wb") as file:
+                torch.save(value, file)
+        else:
+            buffer = io.BytesIO()
+            torch.save(value, buffer)
+            target.write_bytes(buffer.getvalue())
+    assert sorted(core.pins[0::2]) == ["pin 12", "pin 20"]
+    assert [f"un{pin}" for pin in core.pins[0::2]] == core.pins[1::2]  # one at a time
+    loaded = torch.load(target)
+    assert loaded["a"].tolist() == value["a"].tolist() and loaded["b"].tolist() == [1, 1, 1]
+
+
+def test_faulthandler_comes_second(core: FakeCore) -> None:
+    was_on = faulthandler.is_enabled()
+    with outsize.budget("64MiB"), open(os.devnull, "w") as sink:
+        before = core.reinstalled
+        faulthandler.enable(file=sink)
+        assert core.reinstalled == before + 1 and faulthandler.is_enabled()
+        if not was_on:
+            faulthandler.disable()
+
+
+def test_a_storage_as_a_tensor_shares_its_bytes() -> None:
+    tensor = torch.arange(4.0)
+    seen = raw.as_tensor(tensor.untyped_storage())
+    assert (seen.data_ptr(), seen.numel(), seen.dtype) == (tensor.data_ptr(), 16, torch.uint8)
+
+
+# --- tracebacks -----------------------------------------------------------------------------------
+
+
+def test_our_frames_disappear_from_tracebacks(core: FakeCore) -> None:
+    with outsize.budget("64MiB"):
+        try:
+            torch.ones(2, requires_grad=True).numpy()
+        except RuntimeError as error:
+            caught = error
+    files = []
+    cleaned = launcher.without_our_frames(caught.__traceback__)
+    while cleaned is not None:
+        files.append(cleaned.tb_frame.f_code.co_filename)
+        cleaned = cleaned.tb_next
+    assert files == [__file__]
+
+
+# --- reports --------------------------------------------------------------------------------------
+
+BUSY = Stats(
+    budget=1631 * MIB, resident=1600 * MIB, resident_peak=1630 * MIB, tensor_bytes_peak=4078 * MIB,
+    spill_file=3 * GIB, read_bytes=26 * GIB, write_bytes=30 * GIB, prefetch_hit_bytes=90,
+    demand_bytes=10, stall=8 * 10**9, steps=10, ops=1000, min_budget=152 * MIB,
+    min_budget_op="aten::mm", mechanism="userfaultfd+move", policy="lookahead",
+    spill_dir="/var/tmp", seconds=100.0,
+)  # fmt: skip
+
+
+def test_derived_figures() -> None:
+    assert BUSY.stall_share == pytest.approx(0.08)
+    assert BUSY.prefetch_hit_share == pytest.approx(0.9)
+    assert BUSY.written_bytes_per_day == pytest.approx(30 * GIB * 864)
+    assert Stats().prefetch_hit_share is None and Stats().stall_share == 0
+
+
+def test_the_table_says_what_design_promises() -> None:
+    out = io.StringIO()
+    report.print_report(BUSY, out)
+    text = out.getvalue()
+    for part in (
+        "1.59 GiB of a budget of 1.59 GiB (100%)", "peak of all tensors", "26.0 GiB, 2.60 GiB a step",
+        "30.0 GiB, 3.00 GiB a step", "8.0 s (8.0% of the time)", "recompute", "90.0% of the bytes",
+        "27.8 TB a day", "3.00 GiB in /var/tmp", "152 MiB, needed by aten::mm", "10 steps",
+    ):  # fmt: skip
+        assert part in text, part
+
+
+def test_the_table_is_framed_on_a_terminal() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    out = Terminal()
+    report.print_report(BUSY, out)
+    assert "╭" in out.getvalue() and "smallest budget" in out.getvalue()
+
+
+def test_json_is_complete_and_plain(tmp_path: Path) -> None:
+    report.write_json(str(tmp_path / "r.json"), BUSY, {"budget": "40%"})
+    read = json.loads((tmp_path / "r.json").read_text())
+    assert read["stats"]["read_bytes"] == 26 * GIB
+    assert read["stats"]["stall_share"] == pytest.approx(0.08)
+    assert {"cpu", "cores", "ram_bytes", "kernel", "python", "torch"} <= set(read["machine"])
+
+
+def test_a_report_that_cannot_be_written_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    report.write_json("/no/such/folder/r.json", BUSY, {})
+    assert "could not be written" in capsys.readouterr().err
+
+
+def test_advice_fits() -> None:
+    assert "Everything fitted" in report.advice(Stats(budget=1, ops=1))
+    slow = Stats(budget=1, read_bytes=1, stall=50 * 10**9, seconds=100.0)
+    assert "waited 50% of the time" in report.advice(slow)
+    assert report.advice(BUSY) is None
+
+
+# --- the live line --------------------------------------------------------------------------------
+
+
+def test_the_live_line_in_a_log_is_rare(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "INTERVAL_SECONDS", 0.001)
+    current = [Stats(budget=1, steps=0)]
+    out = io.StringIO()
+    line = live.LiveLine(lambda: current[0], out)
+    line.start()
+    for step in range(1, 60):
+        current[0] = Stats(budget=1, steps=step, ops=1)
+        time.sleep(0.004)
+    line.stop()
+    shown = out.getvalue().splitlines()
+    assert 2 <= len(shown) <= 5 and shown[0].startswith("outsize: step 1 ")
+
+
+def test_the_terminal_is_left_as_it_was() -> None:
+    import pty
+
+    master, slave = pty.openpty()
+    with os.fdopen(slave, "w") as terminal:
+        import fcntl
+        import struct
+        import termios
+
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        bottom = live.BottomRow(terminal)
+        bottom.show("outsize: step 1 " + "x" * 200)
+        bottom.show("outsize: step 2")
+        bottom.close()
+        bottom.close()
+        text = os.read(master, 65536).decode()
+    os.close(master)
+    assert text.count("\x1b[1;23r") == 1  # the region is set once
+    assert text.count("\x1b[r") == 1 and text.index("\x1b[r") > text.index("step 2")
+    assert "x" * 64 not in text  # cut to the width
+
+
+def test_a_broken_stream_does_not_hurt_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    monkeypatch.setattr(live, "INTERVAL_SECONDS", 0.001)
+    line = live.LiveLine(lambda: Stats(budget=1, steps=1), Broken())
+    line.start()
+    line._thread.join(5)
+    assert not line._thread.is_alive()
+    line.stop()
+
+
+# --- bench ----------------------------------------------------------------------------------------
+
+
+def test_the_counter_finds_each_steps_peak() -> None:
+    changes = [(1, 10), (2, 20), (3, -20), (11, 5), (12, 40), (13, -40), (21, 1)]
+    assert counter.peaks(changes, [10, 20, 30]) == [30, 55, 16]
+    assert counter.peaks(changes, [10]) == [30]
+    assert counter.peaks([], [1, 2]) == [0, 0]
+
+
+def test_the_counter_counts_what_torch_allocates() -> None:
+    peak = counter.PeakCounter()
+    peak.start()
+    kept = torch.ones(1 << 20)
+    passing = kept * 2
+    del passing
+    peak.mark()
+    more = torch.ones(1 << 18)
+    peak.mark()
+    first, second = peak.finish()
+    assert first == pytest.approx(8 << 20, abs=4096)
+    assert second == pytest.approx((4 << 20) + more.nbytes, abs=4096)
+
+
+def finished(label: str, mode: str, seconds: list[float | None], **more: Any) -> runner.Run:
+    workload = workloads.Workload("w", Path("w.py"))
+    return runner.Run(label, mode, workload, step_seconds=seconds, **more)
+
+
+def outcome_of(*runs: runner.Run) -> results.Outcome:
+    disk = {"read": 1e9, "write": 1e9, "mixed_read": 5e8, "mixed_write": 5e8, "sample": 8 * GIB}
+    machine = {"cores": 2, "cpu": "c", "ram_bytes": GIB, "kernel": "k", "python": "3"}
+    return results.Outcome("w", [], 3, 5, machine, list(runs), 100 * MIB, disk, disk)
+
+
+def moved(gigabytes: float) -> list[dict[str, float]]:
+    return [
+        {"read_bytes": i * gigabytes * 1e9, "write_bytes": i * gigabytes * 1e9} for i in range(1, 9)
+    ]
+
+
+def test_ratios_are_of_medians_after_the_warm_up() -> None:
+    plain = finished("plain", "plain", [None, 9.0, 9.0, 2.0, 2.0, 2.0, 8.0, 2.0])
+    ours = finished("ours", "outsize", [None, 9.0, 9.0, 3.0, 1.0, 3.0, 3.0, 30.0], budget=5)
+    outcome = outcome_of(plain, ours)
+    assert outcome.median(plain) == 2.0 and outcome.ratio(ours) == 1.5
+    swap = finished("swap", "plain", [None, 9.0, 9.0, 1.0], budget=5)
+    assert outcome_of(plain, ours, swap).plain is plain  # swap is no reference
+
+
+def test_the_limit_is_the_slowest_of_four() -> None:
+    plain = finished("plain", "plain", [None, 1.0, 1.0] + [2.0] * 5)
+    light = finished("light", "outsize", [None] + [3.0] * 7, budget=5, stats=moved(0.5))
+    heavy = finished("heavy", "outsize", [None] + [3.0] * 7, budget=5, stats=moved(1.5))
+    outcome = outcome_of(plain, light, heavy)
+    assert outcome.limit(light) == (2.0, "compute")
+    assert outcome.limit(heavy) == (pytest.approx(3.0), "disk, mixed")
+    assert outcome.limit(plain) is None
+
+
+def test_losses_are_compared_by_their_bits() -> None:
+    plain = finished("plain", "plain", [None], losses=["1.5", "1.25"])
+    same = finished("same", "outsize", [None], losses=["1.5", "1.25"])
+    other = finished("other", "outsize", [None], losses=["1.5", "1.25000012"])
+    plain.step_seconds = [None, 1.0, 1.0, 1.0]
+    outcome = outcome_of(plain, same, other)
+    compared = [outcome.losses_equal(run) for run in outcome.runs]
+    assert compared == [None, True, False]
+
+
+def test_table_and_json_show_every_repetition() -> None:
+    plain = finished("plain", "plain", [None, 9.0, 9.0, 2.0, 2.5, 2.0, 8.0, 2.0])
+    ours = finished("ours", "outsize", [None] + [3.0] * 7, budget=MIB, stats=moved(1.5))
+    died = finished("died", "outsize", [None], budget=MIB, failure="died: out of memory")
+    outcome = outcome_of(plain, ours, died)
+    out = io.StringIO()
+    results.print_table(outcome, out)
+    text = out.getvalue()
+    for part in ("(built) 9 9 | 2 2.5 2 8 2", "1.500", "disk, mixed", "FAILED died: out of memory"):
+        assert part in text, part
+    assert "with the bytes that were in fact moved" in " ".join(text.split())
+    runs = json.loads(json.dumps(outcome.as_json()))["runs"]
+    assert [run["ratio_to_plain"] for run in runs] == [1.0, 1.5, None]
+
+
+def test_the_time_that_remains_is_each_ones_own() -> None:
+    bar = progress.Progress("t", {"a": 3, "b": 3}, {"a": 10.0, "b": 2.0})
+    assert bar.seconds_left() == 36.0
+
+
+def test_workloads_are_found_by_name_and_by_path(tmp_path: Path) -> None:
+    found = workloads.find("gpt_bytes", ["--tiny"])
+    assert found.for_steps(5).args == ("--tiny", "--steps", "5")
+    assert {"gpt_bytes", "mlp_stream", "moe", "tree_lstm"} <= set(workloads.example_names())
+    mine = tmp_path / "train.py"
+    mine.write_text("")
+    assert workloads.find(str(mine), []).for_steps(5).args == ()
+    with pytest.raises(workloads.WorkloadError, match="neither an example"):
+        workloads.find("nothing", [])
+
+
+LOOP = """\
+import torch
+model = torch.nn.Linear(64, 64)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for i in range(1, {steps}):
+    optimizer.zero_grad()
+    loss = model(torch.ones(4, 64)).square().sum()
+    loss.backward()
+    optimizer.step()
+    print(f"step {{i}} loss {{loss.item():.9g}}", flush=True)
+"""
+
+
+def script(tmp_path: Path, text: str) -> workloads.Workload:
+    path = tmp_path / "loop.py"
+    path.write_text(text)
+    return workloads.Workload("loop", path)
+
+
+def test_workers_take_turns_and_frozen_ones_stand_still(tmp_path: Path) -> None:
+    endless = script(tmp_path, LOOP.format(steps=10**9))
+    runs = [runner.Run(name, "plain", endless) for name in ("a", "b")]
+    order: list[str] = []
+    runner.take_turns(runs, 4, lambda run, step: order.append(f"{run.label}{step}"))
+    assert order == ["a1", "b1", "a2", "b2", "a3", "b3", "a4", "b4"]
+    for run in runs:
+        assert not run.failure and len(run.step_seconds) == 4
+        assert run.step_seconds[0] is None and all(s > 0 for s in run.step_seconds[1:])
+        assert len(run.losses) == 3  # the last step's line comes after its hook
+        assert 50 * MIB < run.imports_rss <= run.peak_rss
+
+
+def test_a_worker_that_dies_is_reported_and_the_others_go_on(tmp_path: Path) -> None:
+    endless = script(tmp_path, LOOP.format(steps=10**9))
+    dying_path = tmp_path / "dying.py"
+    dying_path.write_text(LOOP.format(steps=3) + "raise ValueError('no more data')\n")
+    dying = workloads.Workload("dying", dying_path)
+    runs = [runner.Run("dies", "plain", dying), runner.Run("lives", "plain", endless)]
+    runner.take_turns(runs, 4, lambda run, step: None)
+    assert "ValueError: no more data" in runs[0].failure
+    assert not runs[1].failure and len(runs[1].step_seconds) == 4
+
+
+def test_a_killed_benchmark_leaves_no_frozen_process(tmp_path: Path) -> None:
+    script(tmp_path, LOOP.format(steps=10**9))
+    code = (
+        "import sys, time; from pathlib import Path\n"
+        "from outsize.bench import runner, workloads\n"
+        "run = runner.Run('a', 'plain', workloads.Workload('loop', Path('loop.py')))\n"
+        "worker = runner.Worker(run); worker.first_step()\n"
+        "print(worker._process.pid, flush=True); time.sleep(60)\n"
+    )
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )
+    worker = int(parent.stdout.readline())
+    state = Path(f"/proc/{worker}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    assert state == "T"  # frozen
+    parent.kill()
+    parent.wait()
+    for _ in range(100):
+        try:
+            gone = "Z" in Path(f"/proc/{worker}/stat").read_text().rsplit(")", 1)[1].split()[0]
+        except OSError:
+            gone = True
+        if gone:
+            break
+        time.sleep(0.1)
+    assert gone
+
+
+def test_a_script_that_ends_too_soon_is_told_so(tmp_path: Path) -> None:
+    short = script(tmp_path, LOOP.format(steps=3))
+    run = runner.Run("short", "plain", short)
+    runner.take_turns([run], 4, lambda run, step: None)
+    assert "ended after 2 steps" in run.failure
+
+
+def test_peaks_are_counted_in_a_worker(tmp_path: Path) -> None:
+    text = LOOP.format(steps=10**9).replace("torch.ones(4, 64)", "torch.ones(16384, 64)")
+    peak = runner.count_peaks(script(tmp_path, text), 3, lambda run, step: None)
+    assert 8 * MIB < peak < 24 * MIB  # input, output, its square and gradients, 4 MiB each
+
+
+# --- with the real engine -------------------------------------------------------------------------
+
+
+def train(steps: int = 4) -> tuple[list[float], torch.Tensor]:
+    torch.manual_seed(0)
+    layers = [layer for _ in range(6) for layer in (torch.nn.Linear(1024, 1024), torch.nn.ReLU())]
+    model = torch.nn.Sequential(*layers)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    losses = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = model(torch.randn(256, 1024)).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, model[0].weight.detach().clone()
+
+
+@pytest.mark.parametrize("policy", ["lookahead", "ondemand"])
+def test_training_in_a_block_gives_the_same_bits(policy: str) -> None:
+    expected_losses, expected_weight = train()
+    with outsize.budget("40MiB", policy=policy):  # needs about 90 MiB
+        losses, weight = train()
+        inside = outsize.stats()
+        assert weight.numpy().shape == (1024, 1024)
+    assert losses == expected_losses
+    assert torch.equal(weight, expected_weight)
+    assert inside.steps == 4 and inside.write_bytes > 0
+    assert 0 < inside.resident_peak <= inside.budget == 40 * MIB
+    assert not outsize.enabled()
+
+
+def test_threads_train_under_one_budget() -> None:
+    expected, _ = train()
+
+    def work() -> list[float]:
+        torch.manual_seed(0)
+        model = torch.nn.Linear(1024, 1024)
+        kept = [model(torch.randn(256, 1024)).detach() for _ in range(20)]
+        return [float(k.double().sum()) for k in kept]
+
+    torch.manual_seed(0)
+    alone = work()
+    with outsize.budget("24MiB"):
+        results_: list[list[float]] = []
+        thread = threading.Thread(target=lambda: results_.append(work()))
+        thread.start()
+        thread.join()
+        stats = outsize.stats()
+    assert results_ == [alone] and expected
+    assert stats.tensor_bytes_peak > 20 * MIB  # the thread's tensors were seen
+
+
+def test_an_op_that_cannot_fit_is_a_budget_error() -> None:
+    with outsize.budget("16MiB"):
+        refused = (outsize.BudgetError, torch.OutOfMemoryError)  # before an op, or inside one
+        with pytest.raises(refused, match=r"the budget is 16\.0 MiB"):
+            torch.ones(64 << 20).add(1)
+        assert torch.ones(4).sum().item() == 4  # and the program goes on
+    assert issubclass(outsize.BudgetError, outsize.OutsizeError)
+
+
+def test_api_session_is_gone_after_disable() -> None:
+    outsize.enable("64MiB")
+    assert api.session() is not None
+    outsize.disable()
+    outsize.disable()
+    assert api.session() is None
+
+
+def test_doctor_as_a_function() -> None:
+    found = outsize.doctor(spill_dir="/var/tmp", sample="4MiB")
+    assert found["torch"]["supported"] and found["disk"]["read"] > 0
+    assert callable(outsize.doctor) and callable(outsize.stats)  # not shadowed by modules
