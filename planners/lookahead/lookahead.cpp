@@ -10,6 +10,7 @@ struct LookaheadPlanner::Draft {
   Bytes free = 0, reading = 0, writing = 0;
   std::size_t next_victim = 0;  // in order_
   Bytes evicted = 0;            // bytes of order_ that this plan lets go
+  Bytes headroom = 0;           // births very shortly ahead, to be free now
   std::size_t coming = 0;       // entries of upcoming_
 
   bool can_write(Bytes bytes) const {
@@ -37,7 +38,7 @@ bool LookaheadPlanner::needed_soon(ExtentId id) const {
 }
 
 void LookaheadPlanner::plan(const PlanState& state, std::vector<Decision>& out) {
-  Draft draft{state, out, state.free, state.reading, state.writing, 0, 0, 0};
+  Draft draft{state, out, state.free, state.reading, state.writing, 0, 0, 0, 0};
   gather(draft);
   make_headroom(draft);
   prefetch(draft);
@@ -70,8 +71,24 @@ bool LookaheadPlanner::free_up(Draft& draft, Bytes need, Position beyond) {
   return draft.free >= need;
 }
 
+// What must be free before `position`: an extent used there neither leaves for less nor comes while
+// there is less, or it would go to and fro.
+Bytes LookaheadPlanner::headroom_before(const Draft& draft, Position position) const {
+  const auto end = upcoming_.begin() + static_cast<std::ptrdiff_t>(draft.coming);
+  const auto at = std::lower_bound(upcoming_.begin(), end, position, [](const Upcoming& u, Position p) {
+    return u.position < p;
+  });
+  return at == end ? draft.headroom : std::min(draft.headroom, at->demand);
+}
+
 void LookaheadPlanner::make_headroom(Draft& draft) {
-  free_up(draft, predictor_.demand_within(kHeadroom), predictor_.position() + kSoonOps);
+  draft.headroom = predictor_.demand_within(kHeadroom);
+  while (draft.next_victim < order_.size()) {
+    const Position use = heap_.key(order_[draft.next_victim]);
+    const Bytes need = headroom_before(draft, use);
+    if (draft.free >= need || use <= predictor_.position() + kSoonOps) return;
+    free_up(draft, need, use - 1);
+  }
 }
 
 // Soonest use first. An extent comes only if it can stay until then: the births before its use must
@@ -94,7 +111,8 @@ void LookaheadPlanner::prefetch(Draft& draft) {
     const auto writable = static_cast<Bytes>(rate / 1'000 * static_cast<std::uint64_t>(next.in) / 1'000'000);
     const Bytes room = draft.free + clean_bytes - draft.evicted + std::min(changed_bytes, writable);
     if (e.bytes + next.demand > room) return;
-    if (!free_up(draft, e.bytes, next.position)) return;
+    const Bytes need = e.bytes + std::min(draft.headroom, next.demand);
+    if (!free_up(draft, need, next.position)) return;
     draft.out.push_back({Decision::Kind::kPrefetch, Decision::Reason::kForeseenUse, next.extent});
     draft.free -= e.bytes;
     draft.reading += e.bytes;

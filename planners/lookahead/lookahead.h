@@ -28,6 +28,7 @@ class LookaheadPlanner final : public Planner {
   void make_headroom(Draft& draft);
   void prefetch(Draft& draft);
   void write_ahead(Draft& draft);
+  Bytes headroom_before(const Draft& draft, Position position) const;
   bool free_up(Draft& draft, Bytes need, Position beyond);
 
   static constexpr Position kSoonOps = 12;
