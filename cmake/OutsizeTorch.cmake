@@ -27,6 +27,15 @@ if(NOT OUTSIZE_TORCH_VERSION MATCHES "^2\\.13\\.")
   message(FATAL_ERROR "outsize is built and tested against torch 2.13; ${Python_EXECUTABLE} has "
                       "${OUTSIZE_TORCH_VERSION}. Install torch 2.13 there.")
 endif()
+
+# The dispatch key that this release leaves to out-of-tree code and that sits above autograd.
+set(OUTSIZE_DISPATCH_KEY "DeferredInit")
+file(READ "${OUTSIZE_TORCH_DIR}/include/c10/core/DispatchKey.h" torch_keys)
+if(NOT torch_keys MATCHES "[ \n]${OUTSIZE_DISPATCH_KEY},")
+  message(FATAL_ERROR "torch ${OUTSIZE_TORCH_VERSION} has no dispatch key ${OUTSIZE_DISPATCH_KEY}, "
+                      "which outsize needs to see ops; another one has to be chosen for it "
+                      "(docs/adr/0003-interception.md).")
+endif()
 message(STATUS "torch ${OUTSIZE_TORCH_VERSION} in ${OUTSIZE_TORCH_DIR}")
 
 # Every object that ends up in liboutsize must agree with torch on the layout of std::string.
@@ -36,7 +45,8 @@ add_library(outsize_torch INTERFACE)
 target_include_directories(outsize_torch SYSTEM INTERFACE
   "${OUTSIZE_TORCH_DIR}/include" "${OUTSIZE_TORCH_DIR}/include/torch/csrc/api/include")
 # Without NDEBUG RecordFunction has another layout than in the torch that was installed.
-target_compile_definitions(outsize_torch INTERFACE NDEBUG)
+target_compile_definitions(outsize_torch INTERFACE NDEBUG
+  OUTSIZE_DISPATCH_KEY=${OUTSIZE_DISPATCH_KEY})
 foreach(lib torch torch_cpu c10)
   target_link_libraries(outsize_torch INTERFACE "${OUTSIZE_TORCH_DIR}/lib/lib${lib}.so")
 endforeach()
