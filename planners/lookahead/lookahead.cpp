@@ -3,6 +3,14 @@
 #include <algorithm>
 
 namespace outsize::lookahead {
+namespace {
+
+// What `bytes` take at `rate` bytes a second.
+Nanos time_of(Bytes bytes, std::uint64_t rate) {
+  return bytes * 1'000 / static_cast<Bytes>(std::max<std::uint64_t>(rate / 1'000'000, 1));
+}
+
+}  // namespace
 
 struct LookaheadPlanner::Draft {
   const PlanState& state;
@@ -10,6 +18,7 @@ struct LookaheadPlanner::Draft {
   Bytes free = 0, reading = 0, writing = 0;
   std::size_t next_victim = 0;  // in order_
   Bytes evicted = 0;            // bytes of order_ that this plan lets go
+  std::uint64_t read_rate = kRate, write_rate = kRate;
   Bytes headroom = 0;           // births very shortly ahead, to be free now
   std::size_t coming = 0;       // entries of upcoming_
 
@@ -38,7 +47,7 @@ bool LookaheadPlanner::needed_soon(ExtentId id) const {
 }
 
 void LookaheadPlanner::plan(const PlanState& state, std::vector<Decision>& out) {
-  Draft draft{state, out, state.free, state.reading, state.writing, 0, 0, 0, 0};
+  Draft draft{state, out, state.free, state.reading, state.writing, 0, 0, 0, kRate, kRate, 0};
   gather(draft);
   make_headroom(draft);
   prefetch(draft);
@@ -49,6 +58,8 @@ void LookaheadPlanner::gather(Draft& draft) {
   order_.clear();
   victims(false, kVictims, order_);
   draft.coming = predictor_.upcoming(upcoming_);
+  if (draft.state.read_rate > 0) draft.read_rate = draft.state.read_rate;
+  if (draft.state.write_rate > 0) draft.write_rate = draft.state.write_rate;
 }
 
 // Evicts clean victims whose next use lies beyond `beyond`; starts writing dirty ones. True once
@@ -98,17 +109,19 @@ void LookaheadPlanner::prefetch(Draft& draft) {
   std::size_t farther = order_.size();  // order_[0, farther) is used later than the candidate
   Bytes clean_bytes = 0, changed_bytes = 0;
   for (ExtentId id : order_) (clean(table_[id]) ? clean_bytes : changed_bytes) += table_[id].bytes;
-  const std::uint64_t rate = draft.state.write_rate == 0 ? kWriteRate : draft.state.write_rate;
+  Bytes absent = draft.reading;
   for (std::size_t i = 0; i < draft.coming; ++i) {
     const Upcoming& next = upcoming_[i];
     const Extent& e = table_[next.extent];
     if (e.where != Where::kAbsent || e.wanted || e.dying) continue;
+    absent += e.bytes;
+    if (next.in > kReadMargin + kReadFactor * time_of(absent, draft.read_rate)) return;
     if (!draft.can_read(e.bytes)) return;
     while (farther > 0 && heap_.key(order_[farther - 1]) <= next.position) {
       const Extent& sooner = table_[order_[--farther]];
       (clean(sooner) ? clean_bytes : changed_bytes) -= sooner.bytes;
     }
-    const auto writable = static_cast<Bytes>(rate / 1'000 * static_cast<std::uint64_t>(next.in) / 1'000'000);
+    const auto writable = static_cast<Bytes>(draft.write_rate / 1'000 * static_cast<std::uint64_t>(next.in) / 1'000'000);
     const Bytes room = draft.free + clean_bytes - draft.evicted + std::min(changed_bytes, writable);
     if (e.bytes + next.demand > room) return;
     const Bytes need = e.bytes + std::min(draft.headroom, next.demand);
@@ -126,7 +139,9 @@ void LookaheadPlanner::write_ahead(Draft& draft) {
   for (std::size_t i = 0; i < draft.coming && upcoming_[i].in < kWriteAhead; ++i) {
     const Extent& e = table_[upcoming_[i].extent];
     if (e.where == Where::kAbsent) absent += e.bytes;
-    wanted = std::max(wanted, absent + upcoming_[i].demand);
+    const Bytes by_then = absent + upcoming_[i].demand;
+    const Nanos begin = kWriteMargin + kWriteFactor * time_of(by_then - draft.free, draft.write_rate);
+    if (upcoming_[i].in <= begin) wanted = std::max(wanted, by_then);
   }
   Bytes covered = draft.free;
   for (ExtentId id : order_) {

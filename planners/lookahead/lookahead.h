@@ -1,6 +1,10 @@
 // `lookahead`: Belady over what the predictor foresees. The extent whose next use is farthest
 // leaves first; what is used soon comes ahead of need, as long as the victim's use is farther than
 // its own; what will leave is written ahead, so that leaving is free.
+//
+// Ahead of need, but not earlier than that: what comes too early takes room from what is used before
+// it and so is paid for twice; what is written too early may be changed again. Both are begun when
+// the time left is a small multiple of what the transfers up to there take.
 #pragma once
 
 #include <array>
@@ -34,7 +38,9 @@ class LookaheadPlanner final : public Planner {
   static constexpr Position kSoonOps = 12;
   static constexpr Nanos kHeadroom = 30'000'000;      // births of this time ahead find room
   static constexpr Nanos kWriteAhead = 2'000'000'000; // what must leave within it is written now
-  static constexpr std::uint64_t kWriteRate = 500'000'000;  // bytes a second, until measured
+  static constexpr std::uint64_t kRate = 500'000'000;  // bytes a second, until measured
+  static constexpr Nanos kReadMargin = 30'000'000, kWriteMargin = 100'000'000;
+  static constexpr Nanos kReadFactor = 4, kWriteFactor = 8;  // of the transfers' own time
   static constexpr std::size_t kVictims = 512;        // looked at in one plan
 
   const ExtentTable& table_;
