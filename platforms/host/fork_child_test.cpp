@@ -77,6 +77,16 @@ class ForkChildTest : public testing::TestWithParam<Mechanism> {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
   }
 
+  // A child that returns kSurvived lived to tell; ASan reports the signal and exits instead.
+  static constexpr int kSurvived = 42;
+  static bool died_of_a_bad_access(int status) {
+#if defined(__SANITIZE_ADDRESS__)
+    return WIFEXITED(status) && WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != kSurvived;
+#else
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV;
+#endif
+  }
+
   std::unique_ptr<MoverRig> rig_;
   std::FILE* file_ = nullptr;
 };
@@ -169,20 +179,19 @@ TEST_P(ForkChildTest, GrandchildInheritsWhatTheChildHas) {
 
 TEST_P(ForkChildTest, UnreadableSpillFileKillsTheChildRatherThanShowZeros) {
   ASSERT_EQ(ftruncate(spill_fd, kPageBytes), 0);
-  const pid_t pid = fork_with([&] { return spilled[kChunkBytes] == 0 ? 1 : 2; });
-  const int status = status_of(pid);
-  ASSERT_TRUE(WIFSIGNALED(status));
-  EXPECT_EQ(WTERMSIG(status), SIGSEGV);
+  const pid_t pid = fork_with([&] {
+    (void)peek(spilled + kChunkBytes);
+    return kSurvived;
+  });
+  EXPECT_TRUE(died_of_a_bad_access(status_of(pid)));
 }
 
 TEST_P(ForkChildTest, ForeignFaultKillsTheChildAsUsual) {
   const pid_t pid = fork_with([&] {
     *reinterpret_cast<volatile char*>(16) = 1;
-    return 0;
+    return kSurvived;
   });
-  const int status = status_of(pid);
-  ASSERT_TRUE(WIFSIGNALED(status));
-  EXPECT_EQ(WTERMSIG(status), SIGSEGV);
+  EXPECT_TRUE(died_of_a_bad_access(status_of(pid)));
 }
 
 TEST_P(ForkChildTest, PagesSharedWithALivingChildStillComeAndGo) {

@@ -373,20 +373,18 @@ Status UffdMover::detach(void* address, Bytes bytes) {
 }
 
 void UffdMover::before_fork() {
+  // Not the staging area's lock: the child has neither the area nor a use for it.
   service_.before_fork();
-  staging_mutex_.lock();
   areas_mutex_.lock();
 }
 
 void UffdMover::after_fork_parent() {
   areas_mutex_.unlock();
-  staging_mutex_.unlock();
   service_.after_fork_parent();
 }
 
 void UffdMover::after_fork_child(const Range* closed, std::size_t count, ChildFault fault) {
   areas_mutex_.unlock();
-  staging_mutex_.unlock();
   service_.after_fork_child();
   staging_ = nullptr;  // not inherited
   close(fd_);          // speaks of the parent's memory
