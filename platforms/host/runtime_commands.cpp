@@ -4,6 +4,9 @@
 // one step: between the two, a thread that never faulted could write unnoticed. Only raw pointers
 // can do that, so an extent that a raw pointer is known to reach (it faulted, or Python handed out
 // its address) is installed as changed and its copy below forgotten. See ADR 0004.
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <ctime>
@@ -224,12 +227,43 @@ void Runtime::Impl::io_failed(ExtentId id, bool write, Error error) {
   if (!running_commands) run_commands();
 }
 
-void Runtime::Impl::io_done(const IoResult& result) {
+// On an I/O thread, without the lock: hashing takes as long as a page move takes many times over.
+// What changes while it is hashed is torn, and its copy forgotten.
+Status Runtime::Impl::verified(ExtentId id, bool write) {
+  PageRange bytes;
+  {
+    std::lock_guard guard(lock);
+    const HostExtent& e = extents[id];
+    if (!e.slot.valid()) return {};  // its copy is a file of the user's
+    bytes = write ? e.range : e.staging;
+  }
+  const std::uint64_t sum = XXH3_64bits(bytes.address, static_cast<std::size_t>(bytes.bytes));
   std::lock_guard guard(lock);
+  HostExtent& e = extents[id];
+  if (write) {
+    e.checksum = sum;
+  } else if (sum != e.checksum) {
+    return Error{ErrorCode::kIo, "spilled bytes came back different from what was written (checksum " +
+                 std::to_string(sum) + " instead of " + std::to_string(e.checksum) + ", " +
+                 std::to_string(bytes.bytes) + " bytes at offset " + std::to_string(e.slot.offset) + ")",
+                 "spill file in " + options.spill_dir,
+                 "The disk, its driver or another program damages data: use another --spill-dir."};
+  }
+  return {};
+}
+
+void Runtime::Impl::io_done(const IoResult& result) {
   const auto id = static_cast<ExtentId>(result.token);
+  std::unique_lock guard(lock);
   const bool write = table[id].where != Where::kFetching;
-  if (!result.status.ok()) {
-    io_failed(id, write, result.status.error());
+  Status status = result.status;
+  if (options.verify && status.ok()) {
+    guard.unlock();
+    status = verified(id, write);
+    guard.lock();
+  }
+  if (!status.ok()) {
+    io_failed(id, write, status.error());
     return;
   }
   Input input;

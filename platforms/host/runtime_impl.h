@@ -34,6 +34,7 @@ struct HostExtent {
   Bytes asked = 0;               // bytes the program asked for (large)
   int source_fd = -1;            // adopted file mapping: its copy is there ...
   std::int64_t source_offset = 0;
+  std::uint64_t checksum = 0;    // of the bytes in `slot`, with options.verify
 };
 
 // One per thread that came by. Only its own thread waits on `signal`.
@@ -88,6 +89,7 @@ struct Runtime::Impl {
   Result<void*> allocate_large(ThreadSlot& slot, std::size_t bytes);
   Result<void*> allocate_small(ThreadSlot& slot, std::size_t bytes);
   Result<ExtentId> new_extent(ThreadSlot& slot, Bytes bytes, HostExtent::Kind kind);
+  Result<ExtentId> new_extent_in_op(ThreadSlot& slot, Bytes bytes, HostExtent::Kind kind);
   void resolve(std::span<const Operand> operands);
   Error refusal_error(const ThreadSlot& slot, const char* doing) const;
   Error budget_error(Bytes needed, const char* doing, SiteId site) const;
@@ -97,6 +99,7 @@ struct Runtime::Impl {
 
   // --- on other threads
   void io_done(const IoResult& result);
+  Status verified(ExtentId id, bool write);  // checks what was read, remembers what was written
   void on_fault(const Fault& fault);
 
   // --- adoption (runtime_adopt.cpp), under the lock

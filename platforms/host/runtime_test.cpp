@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -444,6 +445,59 @@ TEST_F(RuntimeTest, EveryFailedTransferIsToldAndLosesNothing) {
         unsetenv("OUTSIZE_IO_FAULT");
       }
     }
+  });
+}
+
+// Damages one byte of every transfer's target behind the runtime's back.
+TEST_F(RuntimeTest, VerifyNoticesADamagedSpillFile) {
+  in_child([](FaultMechanism mechanism) {
+    RuntimeOptions options;
+    options.budget = 16 * kMiB;
+    options.faults = mechanism;
+    options.spill_dir = ".";
+    options.verify = true;
+    auto made = Runtime::create(options);
+    ASSERT_TRUE(made.ok()) << made.error().message();
+    Runtime& runtime = **made;
+    std::vector<Tensor> tensors;
+    for (std::uint64_t i = 0; i < 12; ++i) tensors.push_back(birth(runtime, 2 * kMiB, i));
+    for (const Tensor& t : tensors) {  // undamaged: nothing is said
+      const Operand read = t.operand(Access::kRead);
+      ASSERT_TRUE(runtime.op_begin(2, {&read, 1}, false).ok());
+      EXPECT_TRUE(t.right());
+      runtime.op_end();
+    }
+    // The spill file has no name, but this process has it open: find it and damage all of it.
+    int damaged = 0;
+    for (int fd = 3; fd < 64; ++fd) {
+      struct stat status {};
+      if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink != 0) continue;
+      const std::string path = "/proc/self/fd/" + std::to_string(fd);
+      const int again = ::open(path.c_str(), O_RDWR);
+      if (again < 0) continue;
+      std::vector<char> bytes(64 * 1024, 42);
+      for (off_t at = 0; at < status.st_size; at += static_cast<off_t>(bytes.size())) {
+        ASSERT_GT(pwrite(again, bytes.data(), bytes.size(), at), 0);
+      }
+      fsync(again);
+      ::close(again);
+      ++damaged;
+    }
+    ASSERT_EQ(damaged, 1);
+    int told = 0;
+    for (const Tensor& t : tensors) {
+      const Operand read = t.operand(Access::kRead);
+      const Status status = runtime.op_begin(2, {&read, 1}, false);
+      if (status.ok()) {
+        EXPECT_TRUE(t.right());  // still in memory, or written after the damage
+        runtime.op_end();
+      } else {
+        EXPECT_NE(status.error().message().find("checksum"), std::string::npos);
+        ++told;
+      }
+    }
+    EXPECT_GT(told, 0);
+    _exit(::testing::Test::HasFailure() ? 1 : 0);  // the damaged bytes cannot be brought back
   });
 }
 
