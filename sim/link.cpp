@@ -39,7 +39,7 @@ void Link::start(bool write, Nanos now) {
   if (running_[!write].extent != kNoExtent) rate = rate * options_.mixed_percent / 100;
   Nanos takes = options_.latency + transfer.bytes * 1000 / std::max<Bytes>(1, rate / 1'000'000);
   if (random_.one_in(options_.slow_one_in)) takes *= kSlowFactor;
-  transfer.fails = random_.one_in(options_.fail_one_in);
+  transfer.fails = random_.one_in(options_.fail_one_in) || ++started_ == options_.fail_kth;
   transfer.started = now;
   transfer.ends = now + takes;
 }

@@ -16,6 +16,7 @@ struct LinkOptions {
   Nanos latency = 100'000;
   std::uint64_t seed = 1;
   std::uint64_t fail_one_in = 0;     // transfers; 0: none fails
+  std::uint64_t fail_kth = 0;        // the k-th transfer fails, from 1; 0: none
   std::uint64_t slow_one_in = 0;     // transfers that take kSlowFactor times as long
 };
 
@@ -51,7 +52,7 @@ class Link {
   Random random_;
   Transfer running_[2];           // by direction
   std::vector<Transfer> waiting_;
-  std::uint64_t order_ = 0;
+  std::uint64_t order_ = 0, started_ = 0;
 };
 
 }  // namespace outsize::sim

@@ -310,7 +310,7 @@ void Engine::death(ExtentId id) {
   }
   e.pins = e.write_pins = e.soft = 0;
   if (watching_) {
-    predictor_->on_death(id);
+    predictor_->on_death(id, e.bytes);
     planner_->on_gone(id);
   }
   if (e.where == Where::kFetching || e.below == Below::kWriting) {

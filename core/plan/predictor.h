@@ -33,7 +33,7 @@ class Predictor {
 
   virtual void on_op(const OpEvent& op) = 0;
   virtual void on_birth(ExtentId id, Bytes bytes) = 0;
-  virtual void on_death(ExtentId id) = 0;
+  virtual void on_death(ExtentId id, Bytes bytes) = 0;
   virtual void on_step(Nanos now) = 0;
 
   virtual Position position() const = 0;

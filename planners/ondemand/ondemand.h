@@ -13,7 +13,7 @@ class NoPredictor final : public Predictor {
   const char* name() const override { return "none"; }
   void on_op(const OpEvent&) override { ++position_; }
   void on_birth(ExtentId, Bytes) override {}
-  void on_death(ExtentId) override {}
+  void on_death(ExtentId, Bytes) override {}
   void on_step(Nanos) override {}
   Position position() const override { return position_; }
   Position next_use(ExtentId) const override { return kNever; }

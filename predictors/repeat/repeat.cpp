@@ -16,7 +16,7 @@ void RepeatPredictor::on_op(const OpEvent& op) {
   if (current_.full()) return;
   const std::uint32_t at = current_.size();
   current_.ops.push_back({op.site, op.now, static_cast<std::uint32_t>(current_.accesses.size()),
-                          static_cast<std::uint32_t>(current_.births.size()), 0, 0});
+                          static_cast<std::uint32_t>(current_.births.size()), 0});
   for (ExtentId id : op.extents) {
     Seen& s = seen(id);
     current_.accesses.push_back(object_now(id, s));
@@ -26,7 +26,7 @@ void RepeatPredictor::on_op(const OpEvent& op) {
 
 std::uint32_t RepeatPredictor::object_now(ExtentId, Seen& s) {
   if (s.now == kNone) {
-    s.now = current_.add_object({s.bytes, kNone, kNone, s.last});
+    s.now = current_.add_object({0, kNone, kNone, s.last});
     s.alive = true;
   }
   return s.now;
@@ -80,7 +80,6 @@ void RepeatPredictor::on_birth(ExtentId id, Bytes bytes) {
   Seen& s = seen(id);
   s = Seen{};
   s.alive = true;
-  s.bytes = bytes;
   s.birth_order = static_cast<std::uint32_t>(births_.size());
   if (births_.size() < StepRecord::kOpsMax) births_.push_back(id);
   if (current_.size() == 0 || current_.full()) return;
@@ -95,16 +94,17 @@ void RepeatPredictor::on_birth(ExtentId id, Bytes bytes) {
   s.used_at = op;
   s.now = current_.add_object({bytes, op, kNone, s.last});
   current_.births.push_back(s.now);
-  current_.ops[op].birth_bytes += bytes;
 }
 
-void RepeatPredictor::on_death(ExtentId id) {
+void RepeatPredictor::on_death(ExtentId id, Bytes bytes) {
   Seen& s = seen(id);
   if (s.last != kNone && holder_[s.last] == id) holder_[s.last] = kNoExtent;
   if (current_.size() > 0 && !current_.full()) {
     const std::uint32_t object = object_now(id, s);
     current_.objects[object].death_op = current_.size() - 1;
-    current_.ops.back().death_bytes += current_.objects[object].bytes;
+    current_.ops.back().death_bytes += bytes;
+  } else if (current_.size() == 0) {
+    current_.died_first += bytes;
   }
   s = Seen{};
 }
@@ -217,7 +217,8 @@ std::size_t RepeatPredictor::upcoming_repeat(std::span<Upcoming> out) const {
       if (count == out.size()) return count;
       out[count++] = {id, base_ + next_ + ahead, in, most};
     }
-    born += record.birth_bytes;
+    if (wrapped && op == 0) born -= last_.died_first;
+    born += births_at(op);
     most = std::max(most, born);
     born -= record.death_bytes;
   }
@@ -244,6 +245,17 @@ std::size_t RepeatPredictor::upcoming_reverse(std::span<Upcoming> out) const {
   return count;
 }
 
+// What the op is expected to bear. Not what it bore last time and is still there, as optimizer state
+// born in the first step.
+Bytes RepeatPredictor::births_at(std::uint32_t op) const {
+  Bytes sum = 0;
+  for (std::uint32_t i = last_.ops[op].first_birth; i < last_.births_end(op); ++i) {
+    const std::uint32_t object = last_.births[i];
+    if (holder_[object] == kNoExtent) sum += last_.objects[object].bytes;
+  }
+  return sum;
+}
+
 Bytes RepeatPredictor::demand_within(Nanos nanos) const {
   if (!confident()) return 0;
   Bytes sum = 0, most = 0;
@@ -251,7 +263,7 @@ Bytes RepeatPredictor::demand_within(Nanos nanos) const {
   const Nanos here = next_ < size ? last_.ops[next_].at : last_.end;
   for (std::uint32_t op = next_; op < size; ++op) {
     if (last_.ops[op].at - here > nanos) break;
-    sum += last_.ops[op].birth_bytes;
+    sum += births_at(op);
     most = std::max(most, sum);
     sum -= last_.ops[op].death_bytes;
   }

@@ -19,7 +19,7 @@ class RepeatPredictor final : public Predictor {
   const char* name() const override { return "repeat"; }
   void on_op(const OpEvent& op) override;
   void on_birth(ExtentId id, Bytes bytes) override;
-  void on_death(ExtentId id) override;
+  void on_death(ExtentId id, Bytes bytes) override;
   void on_step(Nanos now) override;
   Position position() const override { return base_ + next_; }
   Position next_use(ExtentId id) const override;
@@ -32,7 +32,6 @@ class RepeatPredictor final : public Predictor {
     std::uint32_t now = kNone;         // object in current_
     std::uint32_t last = kNone;        // object in last_
     std::uint32_t birth_order = kNone; // index in births_ of this step
-    Bytes bytes = 0;                   // 0: born before we watched
     std::uint32_t used_at = 0;         // op of the running step that used it last
     bool alive = false;
   };
@@ -44,6 +43,7 @@ class RepeatPredictor final : public Predictor {
   bool known() const { return last_.size() > 0; }
   bool confident() const { return known() && agreement_ > kAgreementEnough; }
   Position without_history(const Seen& s) const;
+  Bytes births_at(std::uint32_t op) const;
   std::size_t upcoming_repeat(std::span<Upcoming> out) const;
   std::size_t upcoming_reverse(std::span<Upcoming> out) const;
 

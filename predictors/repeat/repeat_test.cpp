@@ -124,7 +124,7 @@ Score show(const std::vector<Event>& events, int judged, RepeatPredictor& predic
         alive.push_back(event.extent);
         break;
       case Event::Kind::kDeath:
-        predictor.on_death(event.extent);
+        predictor.on_death(event.extent, 100);
         std::erase(alive, event.extent);
         break;
       case Event::Kind::kStep:
@@ -188,7 +188,7 @@ TEST(Repeat, AChangedPathIsTakenUpAgain) {
   for (std::size_t i = before; i < events.size(); ++i) {
     const Event& event = events[i];
     if (event.kind == Event::Kind::kBirth) predictor.on_birth(event.extent, 100);
-    if (event.kind == Event::Kind::kDeath) predictor.on_death(event.extent);
+    if (event.kind == Event::Kind::kDeath) predictor.on_death(event.extent, 100);
     if (event.kind != Event::Kind::kOp) continue;
     predictor.on_op({event.site, event.uses, event.in_backward, 0});
     if (++ops < 7 || ops > 12) continue;  // layers 9, 10 and 11, and their way back
@@ -225,12 +225,12 @@ TEST(Repeat, DemandIsWhatIsBornLessWhatDies) {
     for (ExtentId id = 0; id < 6; ++id) {
       predictor.on_op({id + 1, {}, false, 1000 * (id + 1)});
       predictor.on_birth(id, 100);
-      if (id % 2 == 1) predictor.on_death(id);
+      if (id % 2 == 1) predictor.on_death(id, 100);
       if (!look) continue;
       const Bytes left = 100 * ((5 - static_cast<Bytes>(id)) / 2 + 1) - (id == 5 ? 100 : 0);
       EXPECT_EQ(predictor.demand_within(1'000'000), left) << "after op " << id;
     }
-    for (ExtentId id = 0; id < 6; id += 2) predictor.on_death(id);
+    for (ExtentId id = 0; id < 6; id += 2) predictor.on_death(id, 100);
     predictor.on_step(10'000);
   };
   step(false);
@@ -248,7 +248,7 @@ TEST(Repeat, PositionsNeverGoBack) {
   Position last = 0;
   for (const Event& event : loop.events()) {
     if (event.kind == Event::Kind::kBirth) predictor.on_birth(event.extent, 100);
-    if (event.kind == Event::Kind::kDeath) predictor.on_death(event.extent);
+    if (event.kind == Event::Kind::kDeath) predictor.on_death(event.extent, 100);
     if (event.kind == Event::Kind::kOp) predictor.on_op({event.site, event.uses, event.in_backward, 0});
     if (event.kind == Event::Kind::kStep) {
       predictor.on_step(0);

@@ -14,6 +14,7 @@ void StepRecord::clear(Nanos now) {
   previous_.clear();
   sites_.clear();
   begin = end = now;
+  died_first = 0;
 }
 
 std::uint32_t StepRecord::add_object(const ObjectRecord& object) {

@@ -16,12 +16,11 @@ struct OpRecord {
   Nanos at = 0;
   std::uint32_t first_access = 0;
   std::uint32_t first_birth = 0;
-  Bytes birth_bytes = 0;  // born in it
   Bytes death_bytes = 0;  // died in it or after it, before the next op
 };
 
 struct ObjectRecord {
-  Bytes bytes = 0;
+  Bytes bytes = 0;                 // of those born in this step
   std::uint32_t birth_op = kNone;  // kNone: alive when the step began
   std::uint32_t death_op = kNone;  // kNone: still alive when it ended
   std::uint32_t before = kNone;    // the object of the previous step it was matched with
@@ -58,6 +57,7 @@ class StepRecord {
   std::vector<std::uint32_t> births;    // objects, by op
   std::vector<ObjectRecord> objects;
   Nanos begin = 0, end = 0;
+  Bytes died_first = 0;  // before the first op, as gradients do
 
  private:
   std::vector<std::uint32_t> use_first_;  // by object, one more at the end
