@@ -16,9 +16,10 @@ import pytest
 SHOW = """\
 import json, sys
 main = sys.modules["__main__"]
-names = sorted(set(vars(main)) - {"json", "sys", "main", "names"})
-print(json.dumps([sys.argv, sys.path, __name__, repr(main.__dict__.get("__file__")), names,
-                  __spec__ and [__spec__.name, __spec__.origin, __spec__.parent], repr(__package__), repr(main.__dict__.get("__cached__")),
+names = sorted(set(vars(main)) - {"json", "sys", "main", "names", "spec"})
+spec = __spec__ and [__spec__.name, __spec__.origin, __spec__.parent]
+print(json.dumps([sys.argv, sys.path, __name__, repr(main.__dict__.get("__file__")), names, spec,
+                  repr(__package__), repr(main.__dict__.get("__cached__")),
                   type(__loader__).__name__, main.__dict__ is globals(), __doc__]))
 """
 
@@ -31,20 +32,24 @@ SCRIPTS = {
     "exits with a text": "import sys; sys.exit('no data')",
     "exits with None": "raise SystemExit",
     "fails": "def f():\n    raise ValueError('broken')\nf()\n",
-    "fails in a chain": "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n    raise KeyError(7) from e\n",
+    "fails in a chain": "try:\n    1 / 0\nexcept ZeroDivisionError as e:\n"
+    "    raise KeyError(7) from e\n",
     "fails with a note": "e = OSError(2, 'x')\ne.add_note('a note')\nraise e\n",
     "fails in a group": "raise ExceptionGroup('many', [ValueError(1), TypeError(2)])",
     "is not Python": "print('a'\n",
     "own excepthook": "import sys\nsys.excepthook = lambda *a: print('mine', a[0].__name__, "
     "a[2].tb_frame.f_code.co_name)\n1 / 0\n",
     "atexit": "import atexit; atexit.register(print, 'last words'); print('first')",
-    "thread fails": "import threading\nt = threading.Thread(target=lambda: 1 / 0)\nt.start(); t.join()\n",
+    "thread fails": "import threading\nt = threading.Thread(target=lambda: 1 / 0)\n"
+    "t.start(); t.join()\n",
     "thread outlives main": "import threading, time\n"
     "threading.Thread(target=lambda: (time.sleep(0.2), print('late'))).start()\n",
     "future annotations stay off": "def f(x: 1 + 1): pass\nprint(f.__annotations__)\n",
-    "pickles its classes": "import pickle\nclass A: pass\nprint(type(pickle.loads(pickle.dumps(A()))))\n",
+    "pickles its classes": "import pickle\nclass A: pass\n"
+    "print(type(pickle.loads(pickle.dumps(A()))))\n",
     "reads stdin": "print(input())",
-    "forks": "import os\npid = os.fork()\nif pid: print(os.waitpid(pid, 0)[1])\nelse: os._exit(4)\n",
+    "forks": "import os\npid = os.fork()\nif pid: print(os.waitpid(pid, 0)[1])\n"
+    "else: os._exit(4)\n",
     "spawns": "import multiprocessing as mp\ndef f(x): return x + 1\nif __name__ == '__main__':\n"
     "    with mp.get_context('spawn').Pool(1) as p: print(p.map(f, [1, 2]))\n",
 }

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-# Under outsize each gets a budget well below what it holds at its peak (4 to 40 MiB at these sizes).
+# Sizes at which a budget of a few chunks is well below what the example holds at its peak.
 EXAMPLES = {
     "gpt_bytes": ["--layers", "3", "--width", "192", "--seq", "128", "--batch", "8"],
     "mlp_stream": ["--layers", "6", "--width", "768"],

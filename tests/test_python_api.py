@@ -408,7 +408,10 @@ def test_storage_pointers_are_told(core: FakeCore) -> None:
     with outsize.budget("64MiB"):
         assert tensor.untyped_storage().data_ptr() == tensor.data_ptr()
         assert core.exposed == [20, 5]
-        torch.TypedStorage(wrap_storage=tensor.untyped_storage(), dtype=tensor.dtype, _internal=True)._data_ptr()
+        typed = torch.TypedStorage(
+            wrap_storage=tensor.untyped_storage(), dtype=tensor.dtype, _internal=True
+        )
+        typed._data_ptr()
         assert core.exposed == [20, 5, 20]
 
 
@@ -459,6 +462,34 @@ def test_saving_holds_bytes_for_the_kernel(
     assert [f"un{pin}" for pin in core.pins[0::2]] == core.pins[1::2]  # one at a time
     loaded = torch.load(target)
     assert loaded["a"].tolist() == value["a"].tolist() and loaded["b"].tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("metadata", [None, {"format": "pt", "naïve": "yes"}])
+def test_safetensors_are_written_as_safetensors_would(
+    core: FakeCore, tmp_path: Path, metadata: dict[str, str] | None
+) -> None:
+    from safetensors.torch import load_file, save_file
+
+    tensors = {
+        "weight": torch.randn(3000, 1000),  # more than one piece
+        "b16": torch.ones(3, dtype=torch.bfloat16),
+        "half": torch.ones(5, dtype=torch.float16),
+        "long": torch.arange(7),
+        "flag": torch.tensor([True, False]),
+        "byte": torch.ones(3, dtype=torch.uint8),
+        "scalar": torch.tensor(1.5, dtype=torch.float64),
+        "empty": torch.empty(0, 4),
+        "wörd": torch.ones(2, dtype=torch.int32),
+    }
+    one = dict(list((metadata or {}).items())[:1]) or None  # safetensors shuffles several
+    save_file(tensors, tmp_path / "theirs", metadata=one)
+    core.kernel_faults = False
+    with outsize.budget("64MiB"):
+        save_file(tensors, tmp_path / "ours", metadata=one)
+        save_file(tensors, str(tmp_path / "both"), metadata=metadata)
+    assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()
+    loaded = load_file(tmp_path / "both")
+    assert all(torch.equal(loaded[name], tensor) for name, tensor in tensors.items())
 
 
 def test_faulthandler_comes_second(core: FakeCore) -> None:
@@ -517,7 +548,8 @@ def test_the_table_says_what_design_promises() -> None:
     report.print_report(BUSY, out)
     text = out.getvalue()
     for part in (
-        "1.59 GiB of a budget of 1.59 GiB (100%)", "peak of all tensors", "26.0 GiB, 2.60 GiB a step",
+        "1.59 GiB of a budget of 1.59 GiB (100%)", "peak of all tensors",
+        "26.0 GiB, 2.60 GiB a step",
         "30.0 GiB, 3.00 GiB a step", "8.0 s (8.0% of the time)", "recompute", "90.0% of the bytes",
         "27.8 TB a day", "3.00 GiB in /var/tmp", "152 MiB, needed by aten::mm", "10 steps",
     ):  # fmt: skip
@@ -763,19 +795,23 @@ def test_a_killed_benchmark_leaves_no_frozen_process(tmp_path: Path) -> None:
         [sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, text=True
     )
     worker = int(parent.stdout.readline())
-    state = Path(f"/proc/{worker}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    assert state == "T"  # frozen
+    assert reaches(worker, "T")  # frozen
     parent.kill()
     parent.wait()
+    assert reaches(worker, "Z")
+
+
+def reaches(pid: int, wanted: str) -> bool:
+    """Whether a process comes to a state within ten seconds; one that is gone counts as dead (Z)."""
     for _ in range(100):
         try:
-            gone = "Z" in Path(f"/proc/{worker}/stat").read_text().rsplit(")", 1)[1].split()[0]
+            state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
         except OSError:
-            gone = True
-        if gone:
-            break
+            state = "Z"
+        if state == wanted:
+            return True
         time.sleep(0.1)
-    assert gone
+    return False
 
 
 def test_a_script_that_ends_too_soon_is_told_so(tmp_path: Path) -> None:

@@ -42,7 +42,10 @@ def test_sizes(text: str | int | float, expected: int) -> None:
     assert parse_size(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "GiB", "-1g", "1.2.3g", "2 potatoes", "1e9", "nan", "60%", "٣g"])
+NO_SIZES = ["", "GiB", "-1g", "1.2.3g", "2 potatoes", "1e9", "nan", "60%", "٣g"]
+
+
+@pytest.mark.parametrize("text", NO_SIZES)
 def test_what_is_not_a_size_is_refused(text: str) -> None:
     with pytest.raises(SizeError, match="write for example 512MiB"):
         parse_size(text)
@@ -65,7 +68,7 @@ def test_auto_takes_its_share_of_what_is_free() -> None:
 
 def test_auto_where_nothing_is_free_says_so() -> None:
     full = MemoryLimits(total=32 * GIB, available=20 * GIB, cgroup=GIB, cgroup_used=GIB)
-    with pytest.raises(SizeError, match="memory cgroup: 0 B free of 1.00 GiB"):
+    with pytest.raises(SizeError, match=r"memory cgroup: 0 B free of 1\.00 GiB"):
         parse_budget("auto").resolve(full)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from outsize.units import format_bytes, format_seconds
+from outsize.units import SMALLEST_BUDGET, format_bytes, format_seconds
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,10 @@ class Stats:
     @classmethod
     def of(cls, counters: Mapping[str, Any], seconds: float) -> Stats:
         known = {field.name for field in fields(cls)} - {"seconds"}
-        return cls(seconds=seconds, **{k: v for k, v in counters.items() if k in known})
+        values = {k: v for k, v in counters.items() if k in known}
+        if values.get("min_budget"):  # what we name must be a budget that we accept
+            values["min_budget"] = max(values["min_budget"], SMALLEST_BUDGET)
+        return cls(seconds=seconds, **values)
 
     @property
     def stall_seconds(self) -> float:

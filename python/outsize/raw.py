@@ -1,15 +1,12 @@
-"""Tells the engine about pointers that leave PyTorch's sight, and keeps bytes still for the kernel.
+"""Tells the engine about pointers that leave PyTorch's sight.
 
-*Exposure.* `numpy()`, `data_ptr()`, DLPack hand out an address that lives on after the call. Reads
+`numpy()`, `data_ptr()`, DLPack hand out an address that lives on after the call. Reads
 through it always find the right bytes (a fault brings them back). Writes through it are seen by no
 dispatcher, so the engine must treat the bytes as changed whenever they are resident. Pointers that
 live only inside one call (`tolist()`, `storage[i] = x`) need nothing: the page guard notices them.
 `torch.save` asks for addresses only to compare them, so it exposes nothing.
 
-*Pinning.* A write(2) of spilled bytes makes the kernel itself fault. Where the kernel's faults
-cannot be answered (signal path, or userfaultfd for user-mode faults only) the call would fail with
-EFAULT; so the ways in which PyTorch writes tensors to files bring each storage up first and hold it
-until it is written.
+Writing tensors to files is saving.py's matter.
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ from outsize.patching import Patches
 _comparing = threading.local()  # .on: this thread asks for addresses only to compare them
 
 
-def cover_raw_access(core: Core, patches: Patches, kernel_faults: bool) -> None:
+def cover_raw_access(core: Core, patches: Patches) -> None:
     import torch
     import torch.utils.dlpack
 
@@ -56,7 +53,7 @@ def cover_raw_access(core: Core, patches: Patches, kernel_faults: bool) -> None:
     to_dlpack: Callable[..., Any] = vars(torch)["to_dlpack"]
     for module in (torch, torch.utils.dlpack):
         patches.replace(module, "to_dlpack", exposing(to_dlpack))
-    _cover_saving(core, patches, kernel_faults)
+    _cover_save(patches)
 
 
 def cover_faulthandler(core: Core, patches: Patches) -> None:
@@ -88,7 +85,7 @@ def _only_comparing() -> Iterator[None]:
         _comparing.on = before
 
 
-def _cover_saving(core: Core, patches: Patches, kernel_faults: bool) -> None:
+def _cover_save(patches: Patches) -> None:
     import torch
     import torch.serialization
 
@@ -101,34 +98,3 @@ def _cover_saving(core: Core, patches: Patches, kernel_faults: bool) -> None:
 
     patches.replace(torch, "save", comparing_save)
     patches.replace(torch.serialization, "save", comparing_save)
-    if kernel_faults:
-        return
-
-    @contextmanager
-    def held(storage: Any) -> Iterator[None]:
-        if not isinstance(storage, torch.UntypedStorage) or storage.device.type != "cpu":
-            yield
-            return
-        tensor = as_tensor(storage)
-        core.pin(tensor)
-        try:
-            yield
-        finally:
-            core.unpin(tensor)
-
-    class PinningFileWriter(torch._C.PyTorchFileWriter):
-        def write_record(self, name: str, data: Any, size: int) -> None:
-            with held(data):
-                super().write_record(name, data, size)
-
-    PinningFileWriter.__name__ = PinningFileWriter.__qualname__ = "PyTorchFileWriter"
-    patches.replace(torch._C, "PyTorchFileWriter", PinningFileWriter)
-
-    write_file: Callable[..., Any] = torch.UntypedStorage._write_file
-
-    @functools.wraps(write_file)
-    def pinned_write_file(storage: Any, *args: Any, **kwargs: Any) -> None:
-        with held(storage):
-            write_file(storage, *args, **kwargs)
-
-    patches.replace(torch.UntypedStorage, "_write_file", pinned_write_file)

@@ -7,7 +7,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from outsize import raw, threads
+from outsize import raw, saving, threads
 from outsize.compiled import Core
 from outsize.counters import Stats
 from outsize.patching import Patches
@@ -71,7 +71,9 @@ class Session:
         threads.cover_threads(self.core, self._patches)
         kernel_faults = bool(self.core.fault_support()["kernel_faults"])
         on_signals = self.core.stats().get("mechanism") == "signal"
-        raw.cover_raw_access(self.core, self._patches, kernel_faults and not on_signals)
+        raw.cover_raw_access(self.core, self._patches)
+        if on_signals or not kernel_faults:
+            saving.cover_saving(self.core, self._patches)
         raw.cover_faulthandler(self.core, self._patches)
         self.steps.attach()
 
