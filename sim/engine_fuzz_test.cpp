@@ -30,7 +30,7 @@ std::string problems_of(std::uint64_t seed, SimResult* out = nullptr) {
 TEST(EngineFuzz, NoInvariantBreaks) {
   const std::uint64_t one = from_environment("OUTSIZE_FUZZ_SEED", 0);
   const std::uint64_t first = one > 0 ? one : 1;
-  const std::uint64_t runs = one > 0 ? 1 : from_environment("OUTSIZE_FUZZ_RUNS", 4000);
+  const std::uint64_t runs = one > 0 ? 1 : from_environment("OUTSIZE_FUZZ_RUNS", 2500);
   int bad = 0;
   EngineStats sum;
   std::int64_t refused_budget = 0, refused_io = 0, fatal = 0;

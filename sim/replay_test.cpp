@@ -20,7 +20,7 @@ std::string recorded(std::uint64_t seed) {
 
 TEST(Replay, GivesTheSameLogByteForByte) {
   std::size_t lines = 0;
-  for (std::uint64_t seed = 1; seed <= 400; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 150; ++seed) {
     auto result = replay(recorded(seed));
     ASSERT_TRUE(result.ok()) << "seed " << seed << ": " << result.error().message();
     ASSERT_TRUE(result->same) << "seed " << seed << ", line " << result->first_difference << ": recorded '"
@@ -28,7 +28,7 @@ TEST(Replay, GivesTheSameLogByteForByte) {
     EXPECT_TRUE(result->violations.empty()) << "seed " << seed << ": " << result->violations.front();
     lines += result->lines;
   }
-  EXPECT_GT(lines, 100'000U);
+  EXPECT_GT(lines, 50'000U);
 }
 
 TEST(Replay, TheSameProgramGivesTheSameLog) {
