@@ -18,6 +18,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -378,6 +379,35 @@ def test_exceptions_and_results_pass_through_the_wrapper(core: FakeCore) -> None
         assert pool.submit(lambda: 5).result() == 5
         with pytest.raises(ZeroDivisionError):
             pool.submit(lambda: 1 / 0).result()
+
+
+def in_child(check: Callable[[], None]) -> int:
+    """Exit code of a forked child that runs `check`: 0 if it passes."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            check()
+            os._exit(0)
+        except BaseException:
+            os._exit(1)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def test_a_forked_child_goes_on_without_us(core: FakeCore) -> None:
+    def check() -> None:
+        core.included.clear()
+        thread = threading.Thread(target=torch.ones, args=(3,))
+        thread.start()
+        thread.join()
+        assert not outsize.enabled() and core.included == []
+        outsize.step()
+        outsize.disable()
+        assert core.on  # ending the parent's budget is not the child's business
+        assert "numpy" not in vars(torch.Tensor)
+
+    with outsize.budget("64MiB"):
+        assert in_child(check) == 0
+        assert outsize.enabled() and "numpy" in vars(torch.Tensor)
 
 
 # --- raw access -----------------------------------------------------------------------------------

@@ -25,6 +25,18 @@ _session: Session | None = None
 _last: Stats | None = None
 
 
+def _forget_in_child() -> None:
+    """A forked child (a DataLoader worker) goes on as if outsize were not there."""
+    global _session, _lock
+    _lock = threading.RLock()  # another thread of the parent may have held it
+    if _session is not None:
+        _session.forget_in_child()
+        _session = None
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
+
+
 def turned_off() -> bool:
     """`OUTSIZE=0` turns everything off: scripts run as if outsize were not there."""
     return os.environ.get("OUTSIZE", "1").strip().lower() in ("0", "off", "false", "no")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import atexit
+import contextlib
 import logging
 import os
 import sys
@@ -66,14 +67,13 @@ class Supervisor:
             return
         from outsize import report
 
-        try:
+        # Nobody may be reading any more: the script closed its streams, or `... 2>&1 | head` did.
+        with contextlib.suppress(OSError, ValueError, AttributeError):
             if not self._args.quiet:
                 sys.stdout.flush()
                 report.print_report(stats)
-            if self._args.json:
-                report.write_json(self._args.json, stats, self.options())
-        except BrokenPipeError:
-            pass  # nobody reads any more (`outsize run ... 2>&1 | head`)
+        if self._args.json:
+            report.write_json(self._args.json, stats, self.options())
 
 
 def _log_to_stderr_unless_configured() -> None:

@@ -67,7 +67,7 @@ class Session:
         )
 
     def _hook_up(self) -> None:
-        self._thread_before = self.core.include_thread(True)
+        self.core.include_thread(True)
         threads.cover_threads(self.core, self._patches)
         kernel_faults = bool(self.core.fault_support()["kernel_faults"])
         on_signals = self.core.stats().get("mechanism") == "signal"
@@ -92,6 +92,11 @@ class Session:
         self._unhook()
         _log.info("ended: %s", last.brief())
         return last
+
+    def forget_in_child(self) -> None:
+        """In a forked child: it goes on without us (the compiled part sees to its bytes)."""
+        self.steps.detach()
+        self._patches.undo()
 
     def _warn_if_too_large(self, limits: MemoryLimits) -> None:
         if self.budget > limits.free:
