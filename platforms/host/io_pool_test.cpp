@@ -20,8 +20,6 @@
 #include <thread>
 #include <vector>
 
-#include "platforms/host/io_pool_fault.h"
-
 namespace outsize::host {
 namespace {
 
@@ -303,19 +301,6 @@ TEST_F(IoPoolTest, InjectedShortTransferStopsHalfWay) {
       << result(2).status.error().message();
   EXPECT_EQ(std::memcmp(in.data(), out.data(), static_cast<std::size_t>(bytes / 2)), 0);
   EXPECT_EQ(in.data()[bytes / 2], 0);
-}
-
-TEST(FaultPlan, ReadsItsText) {
-  bool valid = false;
-  for (const char* good : {"every=1", "every=7,offset=2,kind=read,error=EIO", "every=3,error=SHORT", "every=2,kind=write"}) {
-    FaultPlan::parse(good, &valid);
-    EXPECT_TRUE(valid) << good;
-  }
-  for (const char* bad : {"", "every=0", "every=x", "offset=3", "every=2,error=EBADF", "every=2,kind=both", "each=2", "every"}) {
-    FaultPlan plan = FaultPlan::parse(bad, &valid);
-    EXPECT_FALSE(valid) << bad;
-    EXPECT_EQ(plan.next(Kind::kRead).kind, InjectedFault::Kind::kNone);
-  }
 }
 
 TEST_F(IoPoolTest, QuiesceWaitsAndHoldsBack) {
