@@ -23,7 +23,7 @@ bool has_word(const std::string& list, const std::string& word) {
   return false;
 }
 
-// Lines: "36 35 98:0 /root /mount options [tags] - type source super-options".
+// Lines: "36 35 98:0 /top /mount options [tags] - type source super-options".
 std::vector<Hierarchy> memory_hierarchies(const std::string& root) {
   std::vector<Hierarchy> found;
   std::ifstream file(root + "/proc/self/mountinfo");
