@@ -1,0 +1,195 @@
+// The planner alone, with a predictor that says what the test wants it to say.
+#include "planners/lookahead/lookahead.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace outsize::lookahead {
+namespace {
+
+class Prophet final : public Predictor {
+ public:
+  const char* name() const override { return "prophet"; }
+  void on_op(const OpEvent&) override {}
+  void on_birth(ExtentId, Bytes) override {}
+  void on_death(ExtentId, Bytes) override {}
+  void on_step(Nanos) override {}
+  Position position() const override { return now; }
+  Position next_use(ExtentId id) const override {
+    const auto at = uses.find(id);
+    return at == uses.end() ? kNever : at->second;
+  }
+  // An op takes a millisecond.
+  std::size_t upcoming(std::span<Upcoming> out) const override {
+    std::vector<Upcoming> coming;
+    for (const auto& [id, position] : uses) {
+      const Bytes demand = position >= birth_at ? birth_bytes : 0;
+      coming.push_back({id, position, static_cast<Nanos>(position - now) * 1'000'000, demand});
+    }
+    std::sort(coming.begin(), coming.end(),
+              [](const Upcoming& a, const Upcoming& b) { return a.position < b.position; });
+    const std::size_t count = std::min(coming.size(), out.size());
+    std::copy_n(coming.begin(), count, out.begin());
+    return count;
+  }
+  Bytes demand_within(Nanos nanos) const override {
+    return static_cast<Nanos>(birth_at - now) * 1'000'000 <= nanos ? birth_bytes : 0;
+  }
+  bool take_rekeyed() override { return false; }
+
+  std::map<ExtentId, Position> uses;
+  Position now = 1000, birth_at = 1'000'000;
+  Bytes birth_bytes = 0;
+};
+
+class Lookahead : public testing::Test {
+ protected:
+  Lookahead() {
+    table_.ensure(64);
+    state_.budget = 1000 * kMiB;
+    state_.reading_max = state_.writing_max = 64 * kMiB;
+    state_.read_rate = state_.write_rate = 1'000'000'000;
+  }
+  // `use` in ops from now on.
+  void add(ExtentId id, Where where, Below below, Position use, Bytes bytes = 10 * kMiB) {
+    table_[id].bytes = bytes;
+    table_[id].where = where;
+    table_[id].below = below;
+    prophet_.uses[id] = prophet_.now + use;
+    if (where == Where::kResident) planner_.on_resident(id);
+  }
+  void clean_at(ExtentId id, Position use) { add(id, Where::kResident, Below::kValid, use); }
+  void changed_at(ExtentId id, Position use) { add(id, Where::kResident, Below::kNone, use); }
+  void absent_at(ExtentId id, Position use) { add(id, Where::kAbsent, Below::kValid, use); }
+  std::string plan() {
+    std::vector<Decision> decisions;
+    planner_.plan(state_, decisions);
+    std::string text;
+    for (const Decision& decision : decisions) {
+      constexpr const char* kNames[] = {"fetch", "write", "evict"};
+      text += (text.empty() ? "" : " ") + std::string(kNames[static_cast<int>(decision.kind)]) + ":" +
+              std::to_string(decision.extent);
+    }
+    return text;
+  }
+  std::vector<ExtentId> victims(bool last_choice) {
+    std::vector<ExtentId> out;
+    planner_.victims(last_choice, 100, out);
+    return out;
+  }
+
+  ExtentTable table_;
+  Prophet prophet_;
+  LookaheadPlanner planner_{table_, prophet_};
+  PlanState state_;
+};
+
+TEST_F(Lookahead, TheFarthestUseLeavesFirst) {
+  clean_at(1, 5);
+  clean_at(2, 50);
+  changed_at(3, 20);
+  EXPECT_EQ(victims(false), (std::vector<ExtentId>{2, 3, 1}));
+  prophet_.uses[1] = prophet_.now + 90;
+  planner_.on_resident(1);
+  planner_.on_gone(2);
+  EXPECT_EQ(victims(false), (std::vector<ExtentId>{1, 3}));
+}
+
+TEST_F(Lookahead, WhoIsHeldIsNoVictimAndWhoIsWantedALateOne) {
+  for (ExtentId id = 1; id <= 5; ++id) clean_at(id, id);
+  table_[1].pins = 1;
+  table_[2].soft = 1;
+  table_[3].hot = true;
+  table_[4].wanted = true;
+  EXPECT_EQ(victims(false), (std::vector<ExtentId>{5}));
+  EXPECT_EQ(victims(true), (std::vector<ExtentId>{5, 4, 3, 2}));
+}
+
+TEST_F(Lookahead, FetchesSoonestFirstWhileThereIsRoom) {
+  absent_at(1, 9);
+  absent_at(2, 3);
+  absent_at(3, 6);
+  state_.free = 20 * kMiB;
+  EXPECT_EQ(plan(), "fetch:2 fetch:3");
+}
+
+TEST_F(Lookahead, WhatIsUsedLaterMakesRoomForWhatIsUsedSooner) {
+  absent_at(1, 20);
+  clean_at(2, 10);
+  EXPECT_EQ(plan(), "") << "the resident one is used sooner";
+  clean_at(3, 200);
+  EXPECT_EQ(plan(), "evict:3 fetch:1");
+}
+
+TEST_F(Lookahead, ComesInTimeNotAsEarlyAsPossible) {
+  state_.free = 20 * kMiB;
+  absent_at(1, 500);  // half a second ahead; its read takes 10 ms
+  EXPECT_EQ(plan(), "");
+  prophet_.now += 460;
+  EXPECT_EQ(plan(), "fetch:1");
+}
+
+TEST_F(Lookahead, TransferSlotsAreBounded) {
+  for (ExtentId id = 1; id <= 8; ++id) absent_at(id, id);
+  state_.free = 500 * kMiB;
+  state_.reading = 50 * kMiB;
+  EXPECT_EQ(plan(), "fetch:1");
+}
+
+TEST_F(Lookahead, BirthsBeforeTheUseComeFirst) {
+  absent_at(1, 30);
+  state_.free = 15 * kMiB;
+  prophet_.birth_at = prophet_.now + 20;
+  prophet_.birth_bytes = 10 * kMiB;
+  EXPECT_EQ(plan(), "") << "it could not stay until its use";
+  prophet_.birth_at = prophet_.now + 40;
+  EXPECT_EQ(plan(), "fetch:1") << "now the birth comes after it";
+}
+
+TEST_F(Lookahead, RoomForBirthsShortlyAhead) {
+  clean_at(1, 500);
+  clean_at(2, 5);
+  prophet_.birth_at = prophet_.now + 10;
+  prophet_.birth_bytes = 10 * kMiB;
+  EXPECT_EQ(plan(), "evict:1");
+  state_.free = 10 * kMiB;
+  EXPECT_EQ(plan(), "") << "there is room";
+}
+
+// An extent used before the birth is not evicted for it, nor kept away: it would go to and fro.
+TEST_F(Lookahead, HeadroomAndPrefetchAgree) {
+  prophet_.birth_at = prophet_.now + 25;
+  prophet_.birth_bytes = 30 * kMiB;
+  clean_at(1, 20);
+  EXPECT_EQ(plan(), "");
+  absent_at(2, 22);
+  state_.free = 10 * kMiB;
+  EXPECT_EQ(plan(), "fetch:2");
+}
+
+TEST_F(Lookahead, ChangedBytesAreWrittenBeforeTheyMustLeave) {
+  changed_at(1, 500);
+  changed_at(2, 400);
+  table_[2].write_pins = 1;
+  prophet_.birth_at = prophet_.now + 60;
+  prophet_.birth_bytes = 10 * kMiB;
+  absent_at(3, 70);  // whatever is foreseen behind the birth carries its demand
+  table_[3].bytes = 1;
+  EXPECT_EQ(plan(), "write:1");
+  table_[1].below = Below::kValid;
+  EXPECT_EQ(plan().find("write"), std::string::npos);
+}
+
+TEST_F(Lookahead, NeededSoonIsADozenOps) {
+  clean_at(1, 5);
+  clean_at(2, 50);
+  EXPECT_TRUE(planner_.needed_soon(1));
+  EXPECT_FALSE(planner_.needed_soon(2));
+  EXPECT_FALSE(planner_.needed_soon(33)) << "not even resident";
+}
+
+}  // namespace
+}  // namespace outsize::lookahead
