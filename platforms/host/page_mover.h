@@ -63,8 +63,7 @@ class PageMover {
   virtual Status attach(void* address, Bytes bytes) = 0;
   virtual Status detach(void* address, Bytes bytes) = 0;
 
-  // Fork protocol, called by the runtime's pthread_atfork handlers; before_fork without its lock (the handler
-  // that must come to an end may want it). In the child
+  // Fork protocol, called by the runtime's pthread_atfork handlers with its lock held. In the child
   // the service thread is gone: child_fault is called from the faulting thread, in a signal
   // handler (async-signal-safe code only), for touches of ranges that `closed_ranges` lists.
   struct Range { void* address; Bytes bytes; };

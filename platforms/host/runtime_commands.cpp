@@ -117,6 +117,17 @@ void Runtime::Impl::evict(ExtentId id) {
     die(status.error().message());
   }
   pool->put(*to);
+  bury_emptied();
+}
+
+// Extents of small storages that emptied while they took births and now take no more.
+void Runtime::Impl::bury_emptied() {
+  for (ExtentId id = small->take_emptied(); id != kNoExtent; id = small->take_emptied()) {
+    Input input;
+    input.kind = Input::Kind::kDeath;
+    input.extent = id;
+    feed(input);
+  }
 }
 
 void Runtime::Impl::start_fetch(const Command& command) {
@@ -284,20 +295,27 @@ void Runtime::Impl::plan_if_useful(Nanos now) {
   feed(input);
 }
 
+// A fault may be heard after what it waited for is over: of several threads that touched one extent
+// the last may be heard when the others have used it and let it die. Whoever still waits faults
+// again, so only an access that keeps coming back is a wild one.
+bool Runtime::Impl::is_stray(const char* address) {
+  constexpr int kStraysMax = 1000;
+  strays = address == stray ? strays + 1 : 0;
+  stray = address;
+  return strays > kStraysMax;
+}
+
 void Runtime::Impl::on_fault(const Fault& fault) {
   std::lock_guard guard(lock);
   const ExtentId id = extent_at(fault.address);
-  if (id == kNoExtent) {
-    const char* address = static_cast<const char*>(fault.address);
-    if (address >= arena && address < arena + static_cast<Bytes>(arena_chunks) * kChunkBytes) {
-      die("a raw pointer was used after its tensor died");
+  const char* p = static_cast<const char*>(fault.address);
+  if (id == kNoExtent || p >= extents[id].range.address + extents[id].range.bytes) {
+    if (is_stray(p)) {
+      die(id == kNoExtent ? "a raw pointer was used after its tensor died"
+                          : "a raw pointer was used beyond the end of its tensor");
     }
     mover->resume(fault.address, kPageBytes);
     return;
-  }
-  const HostExtent& e = extents[id];
-  if (static_cast<const char*>(fault.address) >= e.range.address + e.range.bytes) {
-    die("a raw pointer was used beyond the end of its tensor");
   }
   Input input;
   input.kind = Input::Kind::kFault;

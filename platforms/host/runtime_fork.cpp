@@ -29,17 +29,15 @@ void Runtime::Impl::before_fork() {
   lock.lock();
   // Pages shared with a child cannot be moved: those that nobody needs are not shared.
   pool->trim(0);
-  lock.unlock();
-  mover->before_fork();  // its service thread may be waiting for our lock: not held here
-  lock.lock();
+  mover->before_fork();  // its service thread may go on waiting for our lock meanwhile
   if (spill) spill->before_fork();
 }
 
 void Runtime::Impl::after_fork_parent() {
   if (in_child.load()) return;
   if (spill) spill->after_fork_parent();
-  lock.unlock();
   mover->after_fork_parent();
+  lock.unlock();
   if (io) io->resume();
 }
 

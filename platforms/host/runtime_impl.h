@@ -81,6 +81,7 @@ struct Runtime::Impl {
   void install(const Command& command);
   void evict(ExtentId id);
   void release(ExtentId id);
+  void bury_emptied();
   void forget_copy(ExtentId id);
   void io_failed(ExtentId id, bool write, Error error);
   void plan_if_useful(Nanos now);
@@ -101,6 +102,7 @@ struct Runtime::Impl {
   void io_done(const IoResult& result);
   Status verified(ExtentId id, bool write);  // checks what was read, remembers what was written
   void on_fault(const Fault& fault);
+  bool is_stray(const char* address);
 
   // --- adoption (runtime_adopt.cpp), under the lock
   bool adopt_range(AdoptedRange range, bool file);
@@ -145,6 +147,8 @@ struct Runtime::Impl {
   bool serving = false;     // between start and stop
   bool io_error_pending = false;
   Error io_error;
+  const char* stray = nullptr;  // last raw access to no tensor, and how often in a row
+  int strays = 0;
   Nanos stall = 0, last_plan = 0;
   Bytes large_live = 0, tensor_peak = 0;
   EngineStats before;       // of earlier engines (the runtime was started anew)

@@ -17,8 +17,29 @@ ExtentId Runtime::Impl::new_id() {
   return id;
 }
 
-// A new extent with pages. The lock is held before and after, not throughout.
+// A new extent with pages. The lock is held before and after, not throughout: while this thread
+// waits for room, others may give the new extent orders. Inside an op the op's pin forbids them;
+// outside any op, one is made up for as long as the extent has no pages.
 Result<ExtentId> Runtime::Impl::new_extent(ThreadSlot& slot, Bytes bytes, HostExtent::Kind kind) {
+  if (slot.depth > 0) return new_extent_in_op(slot, bytes, kind);
+  Input input;
+  input.kind = Input::Kind::kOpBegin;
+  input.thread = slot.id;
+  input.now = engine->watching() ? monotonic_now() : 0;
+  slot.signal.store(0, std::memory_order_relaxed);
+  if (feed(input) == Outcome::kWait) {
+    if (Status status = wait(slot, "allocation", monotonic_now()); !status) return status.error();
+  }
+  Result<ExtentId> id = new_extent_in_op(slot, bytes, kind);
+  input = Input{};
+  input.kind = Input::Kind::kOpEnd;
+  input.thread = slot.id;
+  feed(input);
+  return id;
+}
+
+Result<ExtentId> Runtime::Impl::new_extent_in_op(ThreadSlot& slot, Bytes bytes,
+                                                 HostExtent::Kind kind) {
   const ExtentId id = new_id();
   Input input;
   input.kind = Input::Kind::kAlloc;
@@ -62,6 +83,7 @@ Result<void*> Runtime::Impl::allocate_small(ThreadSlot& slot, std::size_t bytes)
   for (;;) {
     ExtentId extent = kNoExtent;
     char* address = small->allocate(static_cast<Bytes>(bytes), site, extent);
+    bury_emptied();
     if (address != nullptr) {
       Input input;
       input.kind = Input::Kind::kTouch;
@@ -73,6 +95,7 @@ Result<void*> Runtime::Impl::allocate_small(ThreadSlot& slot, std::size_t bytes)
     Result<ExtentId> id = new_extent(slot, kChunkBytes, HostExtent::Kind::kSmall);
     if (!id) return id.error();
     small->open(*id, extents[*id].range.address, site);
+    bury_emptied();
   }
 }
 
@@ -88,23 +111,8 @@ Result<void*> Runtime::allocate(std::size_t bytes) {
   }
   ThreadSlot& slot = m.slot();
   std::lock_guard guard(m.lock);
-  // Outside any op nothing would hold the new extent until its pages are in place.
-  const bool bare = slot.depth == 0 && static_cast<Bytes>(bytes) >= kLargeBytes;
-  Input input;
-  input.thread = slot.id;
-  if (bare) {
-    input.kind = Input::Kind::kOpBegin;
-    input.now = m.engine->watching() ? monotonic_now() : 0;
-    m.feed(input);
-  }
   Result<void*> memory = static_cast<Bytes>(bytes) >= kLargeBytes ? m.allocate_large(slot, bytes)
                                                                   : m.allocate_small(slot, bytes);
-  if (bare) {
-    input = Input{};
-    input.kind = Input::Kind::kOpEnd;
-    input.thread = slot.id;
-    m.feed(input);
-  }
   const Bytes live = m.large_live + m.small->live();
   if (live > m.tensor_peak) m.tensor_peak = live;
   return memory;

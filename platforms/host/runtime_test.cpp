@@ -51,8 +51,9 @@ class RuntimeTest : public ::testing::Test {
     for (FaultMechanism mechanism : mechanisms()) {
       const pid_t child = fork();
       if (child == 0) {
-        alarm(60);
+        alarm(240);  // sanitizers on a busy machine
         body(mechanism);
+        std::fflush(nullptr);
         _exit(::testing::Test::HasFailure() ? 1 : 0);
       }
       int status = 0;

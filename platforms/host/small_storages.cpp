@@ -128,7 +128,24 @@ void SmallStorages::close(Page& page) {
   page.closed_step = step_;
   page.recent = 0;
   open_ = nullptr;
-  closed_.push_back(&page);
+  if (page.live == 0) {
+    emptied_.push_back(page.id);
+  } else {
+    closed_.push_back(&page);
+  }
+}
+
+void SmallStorages::leave_lists(Page& page) {
+  if (&page == open_) open_ = nullptr;
+  std::erase(closed_, &page);
+  std::erase(long_lived_, &page);
+}
+
+ExtentId SmallStorages::take_emptied() {
+  if (emptied_.empty()) return kNoExtent;
+  const ExtentId extent = emptied_.back();
+  emptied_.pop_back();
+  return extent;
 }
 
 bool SmallStorages::deallocate(ExtentId extent, char* address) {
@@ -151,14 +168,13 @@ bool SmallStorages::deallocate(ExtentId extent, char* address) {
     }
     if (page.recent != 0 && page.recent - 1 >= page.next) page.recent = 0;
   }
-  return page.live == 0 && &page != open_;
+  if (page.live > 0 || &page == open_) return false;
+  leave_lists(page);
+  return true;
 }
 
 void SmallStorages::forget(ExtentId extent) {
-  Page* page = by_id_[extent].get();
-  if (page == open_) open_ = nullptr;
-  std::erase(closed_, page);
-  std::erase(long_lived_, page);
+  leave_lists(*by_id_[extent]);
   held_ -= kChunkBytes;
   by_id_[extent].reset();
 }

@@ -34,8 +34,12 @@ class SmallStorages {
   // and ask again. `extent` receives where it lies.
   char* allocate(Bytes bytes, SiteId site, ExtentId& extent);
   void open(ExtentId extent, char* base, SiteId site);
-  // True when the extent is empty and nobody fills it: it can be released (forget() it then).
+  // True when the extent is empty and nobody fills it: it takes no more births and must be released
+  // (forget() it then, which may be later: a transfer may still need it).
   bool deallocate(ExtentId extent, char* address);
+  // An extent that was empty when it stopped taking births, to be released likewise; kNoExtent when
+  // there is none. To be asked after allocate(), open() and on_evict().
+  ExtentId take_emptied();
   void forget(ExtentId extent);
   // The extent's pages leave: it takes no more births.
   void on_evict(ExtentId extent);
@@ -74,6 +78,7 @@ class SmallStorages {
   char* in_birth_order(std::uint32_t granules, SiteId site, ExtentId& extent);
   char* in_holes(std::uint32_t granules, SiteId site, ExtentId& extent);
   void close(Page& page);
+  void leave_lists(Page& page);
   bool reuse_wanted() const;
   static std::uint32_t find_run(const Page& page, std::uint32_t granules, std::uint32_t& longest);
   static void mark(Page& page, std::uint32_t at, std::uint32_t granules, bool used);
@@ -84,6 +89,7 @@ class SmallStorages {
   Page* open_long_ = nullptr;  // receives long-lived births when no hole fits
   Pages closed_;               // of the first class, oldest first
   Pages long_lived_;
+  std::vector<ExtentId> emptied_;
   std::bitset<65536> outlives_;  // by folded site
   bool want_long_ = false;       // the extent to be opened next is for the long-lived class
   std::uint64_t step_ = 0;
