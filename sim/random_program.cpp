@@ -229,7 +229,8 @@ FuzzCase fuzz_case(std::uint64_t seed) {
   if (program.repeats) program.actions = std::min(program.actions, 40);
   SimOptions& sim = out.sim;
   sim.budget = program.budget;
-  sim.policy = random.chance(70) ? "lookahead" : "ondemand";
+  const auto dice = random.below(100);
+  sim.policy = dice < 60 ? "lookahead" : dice < 85 ? "ondemand" : "mad";
   sim.reading_max = random.chance(50) ? 64 * kMiB : program.budget / 8;
   sim.writing_max = random.chance(50) ? 64 * kMiB : program.budget / 8;
   sim.link.read_rate = random.between(1, 40) * 100'000'000;

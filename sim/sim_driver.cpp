@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "planners/registry/policies.h"
+#include "sim/mad_policy.h"
 
 namespace outsize::sim {
 
@@ -10,7 +10,8 @@ SimDriver::SimDriver(const Program& program, const SimOptions& options)
     : program_(program), options_(options),
       log_([this](std::string_view line) { result_.log += line; }), checker_(options.budget),
       link_(options.link), random_(options.link.seed + 1) {
-  Policy policy = make_policy(options.policy, table_);
+  Policy policy = mad() ? make_mad_policy(table_, options.link.seed)
+                        : make_policy(options.policy, table_);
   predictor_ = policy.predictor.get();
   EngineOptions engine_options;
   engine_options.budget = options.budget;
@@ -67,6 +68,7 @@ void SimDriver::settle() {
   std::size_t left = 100 + 4 * bytes_.size();
   while (link_.busy() && !result_.fatal) {
     if (left-- == 0) {
+      if (mad()) return;
       problem("the planner moves bytes to and fro without end");
       return;
     }

@@ -23,7 +23,7 @@ namespace outsize::sim {
 
 struct SimOptions {
   Bytes budget = 0;
-  std::string policy = "lookahead";
+  std::string policy = "lookahead";  // or "mad" (mad_policy.h)
   Bytes reading_max = 64 * kMiB, writing_max = 64 * kMiB;
   LinkOptions link;
   std::uint64_t no_slot_one_in = 0;  // transfers that fail before they begin (no room for a slot)
@@ -95,6 +95,7 @@ class SimDriver {
   void wake_raw(ExtentId id);
   void finish_transfer();
   void plan();
+  bool mad() const { return options_.policy == "mad"; }
   void judge_foresight();
   void problem(const std::string& what);
 

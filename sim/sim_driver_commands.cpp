@@ -112,7 +112,7 @@ void SimDriver::judge_foresight() {
 void SimDriver::plan() {
   if (!engine_->wants_plan() || (last_plan_ > 0 && now_ - last_plan_ < options_.plan_every)) return;
   last_plan_ = now_;
-  if (options_.judge && ++plans_ % 8 == 0) judge_foresight();
+  if (options_.judge && !mad() && ++plans_ % 8 == 0) judge_foresight();
   Input input;
   input.kind = Input::Kind::kPlan;
   input.now = now_;

@@ -120,9 +120,11 @@ bool Engine::make_room(Bytes need) {
       progress = false;
       victims_.clear();
       planner_->victims(last_choice, kVictimBatch, victims_);
+      std::erase_if(victims_, [this](ExtentId id) { return !may_leave(table_[id]); });
       for (ExtentId id : victims_) {
         if (free() >= need) break;
-        if (!clean(table_[id]) || (!last_choice && planner_->needed_soon(id))) continue;
+        if (table_[id].where != Where::kResident || !clean(table_[id])) continue;
+        if (!last_choice && planner_->needed_soon(id)) continue;
         evict(id);
         progress = true;
       }
@@ -149,7 +151,7 @@ Bytes Engine::write_victims(Bytes missing) {
       if (coming >= missing) return coming;
       const Extent& e = table_[id];
       if (e.where != Where::kResident || clean(e)) continue;
-      if (planner_->needed_soon(id) != soon) continue;
+      if (!soon && planner_->needed_soon(id)) continue;
       if (e.below == Below::kWriting) {
         emit(Command::Kind::kPromote, id).urgency = Urgency::kPressedWrite;
         coming += e.bytes;
