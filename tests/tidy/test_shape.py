@@ -12,17 +12,20 @@ SOURCES = [path for path in FILES if path.suffix in rules.SOURCE]
 BINARY = {".png", ".gz", ".npz", ".ico"}
 
 
+def is_test(path: Path) -> bool:
+    return path.name.startswith("test_") or path.name.endswith("_test.cpp")
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=str)
 def test_files_are_short(path: Path):
     lines = len((rules.ROOT / path).read_text().splitlines())
-    assert lines <= rules.FILE_LINES_MAX
+    assert lines <= (rules.TEST_FILE_LINES_MAX if is_test(path) else rules.FILE_LINES_MAX)
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=str)
 def test_functions_are_short(path: Path):
     text = (rules.ROOT / path).read_text()
-    is_test = "test" in path.stem
-    limit = rules.TEST_FUNCTION_LINES_MAX if is_test else rules.FUNCTION_LINES_MAX
+    limit = rules.TEST_FUNCTION_LINES_MAX if is_test(path) else rules.FUNCTION_LINES_MAX
     if path.suffix in rules.CPP:
         assert rules.long_cpp_functions(text, limit) == []
     elif path.suffix == ".py":
