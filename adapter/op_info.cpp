@@ -142,9 +142,15 @@ bool is_foreach_loop(const c10::OperatorHandle& op, std::string_view name) {
   return name.starts_with("aten::_foreach_") && !op.hasKernelForDispatchKey(c10::DispatchKey::CPU);
 }
 
+// An op defined in Python runs as Python code. Its inner ops come back to us, and pinning its operands
+// meanwhile could deadlock: it needs the GIL to end, which a thread that waits for room may hold.
+bool is_python_code(const c10::OperatorHandle& op) {
+  return op.debug().find(".py:") != std::string::npos;  // "registered at FILE:LINE"
+}
+
 OpKind kind_of(const c10::OperatorHandle& op, std::string_view name, std::string_view full_name) {
   if (contains(kMultiTensorOps, name, full_name)) return OpKind::kMultiTensor;
-  if (only_calls_other_ops(op) || is_foreach_loop(op, name) || is_view(op.schema()) ||
+  if (only_calls_other_ops(op) || is_python_code(op) || is_foreach_loop(op, name) || is_view(op.schema()) ||
       contains(kLightOps, name, full_name)) {
     return OpKind::kLight;
   }
