@@ -109,7 +109,8 @@ class Writer {
     }
     program_.threads.back().push_back(begin);
     const std::size_t older = alive_.size();
-    const auto inner = random_.between(0, depth > 0 ? 3 : 5);
+    const bool composite = depth == 0 && random_.chance(4);
+    const auto inner = composite ? random_.between(20, 60) : random_.between(0, depth > 0 ? 3 : 5);
     for (std::int64_t i = 0; i < inner; ++i) inside(depth, older);
     work(random_.between(1, 4'000'000));
     add(Action::Kind::kOpEnd).flag = random_.chance(60);

@@ -46,7 +46,9 @@ struct SimResult {
 
 class SimDriver {
  public:
+  // The program must outlive the driver.
   SimDriver(const Program& program, const SimOptions& options);
+  SimDriver(Program&&, const SimOptions&) = delete;
   ~SimDriver();
   SimResult run();
   const Engine& engine() const { return *engine_; }

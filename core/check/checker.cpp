@@ -46,7 +46,6 @@ Checker::Thread& Checker::thread(ThreadId id) {
 }
 
 void Checker::accept(const Input& input) {
-  if (faults_ > 0) lend();
   switch (input.kind) {
     case Input::Kind::kOpBegin: op_begin(input); break;
     case Input::Kind::kOpEnd: op_end(input); break;
@@ -85,6 +84,7 @@ void Checker::op_begin(const Input& input) {
       violation(2, name(operand.extent) + " is free and an operand");
     }
     Hold& hold = t.frames.back().holds[operand.extent];
+    hold.order = ++order_;
     hold.write = hold.write || operand.access == Access::kWrite;
     ready = ready && e.state == State::kResident;
   }
@@ -126,11 +126,27 @@ void Checker::pop_frame(Thread& t) {
   const Frame popped = std::move(t.frames.back());
   t.frames.pop_back();
   if (t.frames.empty()) return;
-  // What was born inside stays with the caller, which may hold raw pointers to it.
-  for (const auto& [id, hold] : popped.holds) {
-    if (hold.born) t.frames.back().holds.try_emplace(id, Hold{true, true, false});
-  }
+  inherit(t.frames.back(), popped);
   hold_all(t);
+}
+
+// What was born inside stays with the caller, which may hold raw pointers to it; but no more than
+// the latest kInheritedMax.
+void Checker::inherit(Frame& caller, const Frame& popped) {
+  std::map<std::uint64_t, ExtentId> born, inherited;  // by age
+  for (const auto& [id, hold] : popped.holds) {
+    if (hold.born) born[hold.order] = id;
+  }
+  for (const auto& [order, id] : born) {
+    caller.holds.try_emplace(id, Hold{true, true, false, true, ++order_});
+  }
+  for (const auto& [id, hold] : caller.holds) {
+    if (hold.inherited) inherited[hold.order] = id;
+  }
+  while (inherited.size() > kInheritedMax) {
+    caller.holds.erase(inherited.begin()->second);
+    inherited.erase(inherited.begin());
+  }
 }
 
 void Checker::alloc(const Input& input) {
@@ -157,7 +173,7 @@ void Checker::birth(Thread& t, ExtentId id, Bytes bytes) {
   e.state = State::kResident;
   e.version = 1;
   charge(bytes);
-  if (!t.frames.empty()) t.frames.back().holds[id] = Hold{true, true, true};
+  if (!t.frames.empty()) t.frames.back().holds[id] = Hold{true, true, true, false, ++order_};
 }
 
 void Checker::touch(const Input& input) {
@@ -169,7 +185,8 @@ void Checker::touch(const Input& input) {
   ++e.version;
   if (t.frames.empty()) return;
   Hold& hold = t.frames.back().holds[input.extent];
-  hold = Hold{true, true, true};
+  const std::uint64_t order = hold.order > 0 ? hold.order : ++order_;
+  hold = Hold{true, true, true, false, order};
 }
 
 void Checker::adopt(const Input& input) {
@@ -262,7 +279,6 @@ void Checker::fault(const Input& input) {
   e.fault_write = e.fault_write || input.flag;
   if (!e.fault) ++faults_;
   e.fault = true;
-  lend();
 }
 
 // A raw access must not wait for ops to end: while one waits, the pins of whoever runs may go.
@@ -291,6 +307,7 @@ Bytes Checker::needed(ThreadId id) const {
 // had to wait meanwhile. Null if nobody.
 const char* Checker::holder(ExtentId id, bool writers_only) const {
   if (extents_[id].user_pins > 0) return "a user's pin";
+  if (faults_ > 0) return nullptr;  // a raw access waits: any pin may be lent to it
   for (const Thread& t : threads_) {
     if (t.waits != Waits::kNo || t.frames.empty() || t.frames.back().lent) continue;
     const auto at = t.frames.back().holds.find(id);
@@ -318,6 +335,7 @@ void Checker::finish(const Input& input) {
   seen_.erase(std::unique(seen_.begin(), seen_.end()), seen_.end());
   for (ExtentId id : seen_) check_extent(id);
   check_progress();
+  if (faults_ > 0) lend();
   if (input.kind == Input::Kind::kOpBegin && outcome_ == Outcome::kGo && resident_ > budget_) {
     violation(1, "an op went on while more than the budget is resident");
   }

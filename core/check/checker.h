@@ -63,6 +63,8 @@ class Checker {
     bool write = false;
     bool born = false;
     bool held = false;  // resident and pinned, as far as anybody may rely on it
+    bool inherited = false;      // born in an inner op
+    std::uint64_t order = 0;     // in which the frame came by it
   };
   struct Frame {
     std::map<ExtentId, Hold> holds;
@@ -109,6 +111,7 @@ class Checker {
   void fatal(const Command& command);
 
   void pop_frame(Thread& t);
+  void inherit(Frame& caller, const Frame& popped);
   void hold_all(Thread& t);
   void suspend(Thread& t);
   void lend();
@@ -125,6 +128,7 @@ class Checker {
 
   Bytes budget_ = 0, resident_ = 0, resident_peak_ = 0;
   std::int64_t transfers_ = 0, faults_ = 0, inputs_ = 0, refusals_ = 0, moves_ = 0;
+  std::uint64_t order_ = 0;
   int write_failures_ = 0;  // in a row
   bool fatal_ = false;
   Outcome outcome_ = Outcome::kGo;

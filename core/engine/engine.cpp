@@ -90,7 +90,7 @@ Outcome Engine::op_begin(const Input& input) {
   for (ExtentId id : hot_) table_[id].hot = false;
   hot_.clear();
   suspend(t);
-  t.frames.push_back({t.entries.size(), ++serial_, input.site, 0});
+  t.frames.push_back({t.entries.size(), ++serial_, input.site, 0, 0, 0});
   op_extents_.clear();
   bool ready = true;
   for (const OperandRef& operand : input.operands) {
@@ -130,10 +130,13 @@ void Engine::add_entry(Thread& t, ExtentId id, Access access, bool born) {
       if (entry.pinned && entry.access == Access::kRead) ++e.write_pins;
       if (access == Access::kWrite) entry.access = Access::kWrite;
       entry.born = entry.born || born;
+      if (entry.inherited) --frame.inherited;  // now it is the frame's own
+      entry.inherited = false;
       return;
     }
   }
-  t.entries.push_back({id, e.frame, access, false, born});
+  if (born) tidy(t);
+  t.entries.push_back({id, e.frame, access, false, born, false});
   e.frame = frame.serial;
   frame.bytes += e.bytes;
 }
@@ -210,24 +213,62 @@ void Engine::pop_frame(Thread& t) {
     if (e.frame == frame.serial) e.frame = t.entries[i].listed;
   }
   t.frames.pop_back();
-  std::size_t keep = frame.first;
-  if (!t.frames.empty()) {
-    // What was born inside stays with the caller, which may hold raw pointers to it.
-    const std::uint64_t serial = t.frames.back().serial;
-    for (std::size_t i = frame.first; i < end; ++i) {
-      Entry entry = t.entries[i];
-      if (entry.extent == kNoExtent || !entry.born) continue;
-      Extent& e = table_[entry.extent];
-      if (e.frame == serial || (e.soft > 0 && lists(t, keep, entry.extent))) continue;
-      entry.listed = e.frame;
-      e.frame = serial;
-      t.frames.back().bytes += e.bytes;
-      ++e.soft;
-      t.entries[keep++] = entry;
+  if (t.frames.empty()) {
+    for (const Kept& kept : t.kept) {
+      Extent& e = table_[kept.extent];
+      if (e.born == kept.born && e.where != Where::kFree && !e.dying) --e.soft;
     }
+    t.kept.clear();
+    t.entries.resize(frame.first);
+    return;
+  }
+  inherit(t, frame.first, end);
+  tidy(t);
+  restore(t);
+}
+
+// The innermost frame takes over what was born in the inner op whose entries are [first, end).
+void Engine::inherit(Thread& t, std::size_t first, std::size_t end) {
+  Frame& frame = t.frames.back();
+  std::size_t keep = first;
+  for (std::size_t i = first; i < end; ++i) {
+    Entry entry = t.entries[i];
+    if (entry.extent == kNoExtent || !entry.born) continue;
+    Extent& e = table_[entry.extent];
+    if (e.frame == frame.serial || (e.soft > 0 && lists(t, keep, entry.extent))) continue;
+    entry.listed = e.frame;
+    entry.inherited = true;
+    e.frame = frame.serial;
+    ++frame.inherited;
+    frame.bytes += e.bytes;
+    ++e.soft;
+    t.entries[keep++] = entry;
   }
   t.entries.resize(keep);
-  restore(t);
+}
+
+// Drops entries of the innermost frame that are dead or inherited too long ago, once they are many:
+// a composite op may have any number of them.
+void Engine::tidy(Thread& t) {
+  constexpr std::uint32_t kDeadMax = 16;
+  Frame& frame = t.frames.back();
+  if (frame.inherited <= kInheritedMax && frame.dead <= kDeadMax) return;
+  frame.dead = 0;
+  std::size_t keep = frame.first;
+  for (std::size_t i = frame.first; i < t.entries.size(); ++i) {
+    const Entry entry = t.entries[i];
+    if (entry.extent == kNoExtent) continue;
+    if (!entry.inherited || frame.inherited <= kInheritedMax) {
+      t.entries[keep++] = entry;
+      continue;
+    }
+    Extent& e = table_[entry.extent];
+    if (e.frame == frame.serial) e.frame = entry.listed;
+    frame.bytes -= e.bytes;
+    --frame.inherited;
+    t.kept.push_back({entry.extent, e.born});
+  }
+  t.entries.resize(keep);
 }
 
 // --- birth and death --------------------------------------------------------------------------
@@ -306,6 +347,9 @@ void Engine::death(ExtentId id) {
       if (t.entries[i].extent != id) continue;
       t.entries[i].extent = kNoExtent;
       t.frames[frame - 1].bytes -= e.bytes;
+      if (t.entries[i].inherited) --t.frames[frame - 1].inherited;
+      ++t.frames[frame - 1].dead;
+      t.entries[i].inherited = false;
     }
   }
   e.pins = e.write_pins = e.soft = 0;

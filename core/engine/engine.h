@@ -75,16 +75,23 @@ class Engine {
     Access access = Access::kRead;
     bool pinned = false;
     bool born = false;
+    bool inherited = false;        // born in an inner op
   };
   struct Frame {
     std::size_t first = 0;  // in Thread::entries
     std::uint64_t serial = 0;
     SiteId site = 0;
     Bytes bytes = 0;  // of its living entries
+    std::uint32_t inherited = 0, dead = 0;  // entries of that kind
+  };
+  struct Kept {  // inherited once, now only soft
+    ExtentId extent = kNoExtent;
+    std::uint64_t born = 0;  // tells it from a later extent of that id
   };
   struct Thread {
     std::vector<Entry> entries;
     std::vector<Frame> frames;
+    std::vector<Kept> kept;      // until the outermost frame ends
     bool waiting = false;
     bool entering = false;       // waits in kOpBegin: its frame goes away when refused
     Bytes alloc = 0;             // waits in kAlloc for this many bytes
@@ -114,6 +121,8 @@ class Engine {
   void suspend(Thread& t);
   void restore(Thread& t);
   void pop_frame(Thread& t);
+  void inherit(Thread& t, std::size_t first, std::size_t end);
+  void tidy(Thread& t);
   void pin_entry(Entry& entry);
   void unpin_entry(Entry& entry);
   void born(ThreadId id, Thread& t, ExtentId extent, Bytes bytes);

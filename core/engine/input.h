@@ -43,6 +43,11 @@ struct Input {
   std::span<const OperandRef> operands;
 };
 
+// What inner ops bore stays pinned for their caller, which may hold raw pointers to it (a kernel
+// that allocates its result through the dispatcher). Only so many, the latest: a composite op may
+// bear more than fits. Earlier ones are last-choice victims until the outermost op ends.
+inline constexpr std::uint32_t kInheritedMax = 16;
+
 enum class Urgency : std::uint8_t { kDemand, kPrefetch, kPressedWrite, kWriteAhead };
 
 enum class Refusal : std::uint8_t { kBudget, kIo };
