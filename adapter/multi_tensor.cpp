@@ -3,7 +3,9 @@
 #include <ATen/core/List.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
+#include <c10/util/SmallVector.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "adapter/op_scope.h"
@@ -51,14 +53,29 @@ Lists tensor_lists(c10::ArrayRef<c10::IValue> arguments) {
   return lists;
 }
 
-Bytes bytes_at(c10::ArrayRef<c10::IValue> arguments, const Lists& lists, std::size_t index) {
-  Bytes bytes = 0;
-  for (const std::size_t position : lists.positions) {
-    const c10::IValue& item = arguments[position].toListRef()[index];
-    bytes += static_cast<Bytes>(span_of(item.toTensor()).bytes);
+// What a group of tensors needs resident: its large storages, and for the small ones the shared
+// extents they lie in, each counted once.
+class GroupBytes {
+ public:
+  void add(c10::ArrayRef<c10::IValue> arguments, const Lists& lists, std::size_t index) {
+    for (const std::size_t position : lists.positions) {
+      const ByteRange span = span_of(arguments[position].toListRef()[index].toTensor());
+      if (static_cast<Bytes>(span.bytes) >= kLargeBytes) {
+        bytes_ += static_cast<Bytes>(span.bytes);
+        continue;
+      }
+      const auto chunk = reinterpret_cast<std::uintptr_t>(span.address) / kChunkBytes;
+      if (std::find(chunks_.begin(), chunks_.end(), chunk) != chunks_.end()) continue;
+      chunks_.push_back(chunk);
+      bytes_ += kChunkBytes;
+    }
   }
-  return bytes;
-}
+  Bytes bytes() const { return bytes_; }
+
+ private:
+  Bytes bytes_ = 0;
+  c10::SmallVector<std::uintptr_t, 16> chunks_;  // few: a group ends at kPieceBytes
+};
 
 torch::jit::Stack piece_of(c10::ArrayRef<c10::IValue> arguments, const Lists& lists,
                            std::size_t from, std::size_t to) {
@@ -101,11 +118,12 @@ void run_in_pieces(const c10::OperatorHandle& op, const OpInfo& info, c10::Dispa
     return run_pinned(op, info, below, stack, gate);
   }
   for (std::size_t from = 0; from < lists.length;) {
-    Bytes bytes = bytes_at(arguments, lists, from);
+    GroupBytes group;
+    group.add(arguments, lists, from);
     std::size_t to = from + 1;
     for (; to < lists.length; ++to) {
-      bytes += bytes_at(arguments, lists, to);
-      if (bytes > kPieceBytes) break;
+      group.add(arguments, lists, to);
+      if (group.bytes() > kPieceBytes) break;
     }
     torch::jit::Stack piece = piece_of(arguments, lists, from, to);
     run_pinned(op, info, below, &piece, gate);
