@@ -122,7 +122,8 @@ void Engine::add_entry(Thread& t, ExtentId id, Access access, bool born) {
   Frame& frame = t.frames.back();
   Extent& e = table_[id];
   // `frame` tells at once, unless another thread's op listed the extent since.
-  if (e.frame == frame.serial || (e.pins > 0 && lists(t, t.entries.size(), id))) {  // only the access may grow
+  const bool crowded = born && threads_.size() > 1;
+  if (e.frame == frame.serial || (crowded && lists(t, t.entries.size(), id))) {  // only the access may grow
     if (access == Access::kRead && !born) return;
     for (std::size_t i = frame.first; i < t.entries.size(); ++i) {
       Entry& entry = t.entries[i];
@@ -235,7 +236,7 @@ void Engine::inherit(Thread& t, std::size_t first, std::size_t end) {
     Entry entry = t.entries[i];
     if (entry.extent == kNoExtent || !entry.born) continue;
     Extent& e = table_[entry.extent];
-    if (e.frame == frame.serial || (e.soft > 0 && lists(t, keep, entry.extent))) continue;
+    if (e.frame == frame.serial || (threads_.size() > 1 && lists(t, keep, entry.extent))) continue;
     entry.listed = e.frame;
     entry.inherited = true;
     e.frame = frame.serial;
