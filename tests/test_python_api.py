@@ -832,7 +832,7 @@ def test_a_killed_benchmark_leaves_no_frozen_process(tmp_path: Path) -> None:
 
 
 def reaches(pid: int, wanted: str) -> bool:
-    """Whether a process comes to a state within ten seconds; one that is gone counts as dead (Z)."""
+    """Whether a process comes to a state within ten seconds; one that is gone is dead (Z)."""
     for _ in range(100):
         try:
             state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
@@ -931,3 +931,49 @@ def test_doctor_as_a_function() -> None:
     found = outsize.doctor(spill_dir="/var/tmp", sample="4MiB")
     assert found["torch"]["supported"] and found["disk"]["read"] > 0
     assert callable(outsize.doctor) and callable(outsize.stats)  # not shadowed by modules
+
+
+CHECKPOINTS = """
+import sys, torch, outsize
+from safetensors.torch import load_file, save_file
+
+def make(index):
+    return torch.full((1 << 20,), float(index))  # 4 MiB
+
+with outsize.budget("24MiB", faults=sys.argv[1]):
+    tensors = {str(index): make(index) for index in range(16)}
+    torch.save(tensors, "a.pt")
+    with open("b.pt", "wb") as file:
+        torch.save(tensors, file)
+    torch.save(tensors, "c.pt", _use_new_zipfile_serialization=False)
+    save_file(tensors, "d.safetensors")
+    inside = outsize.stats()
+assert inside.write_bytes > 0 and inside.resident_peak <= 24 << 20, inside
+del tensors
+for read in (*(torch.load(f"{name}.pt") for name in "abc"), load_file("d.safetensors")):
+    assert all(torch.equal(read[str(index)], make(index)) for index in range(16))
+print(inside.mechanism)
+"""
+
+
+@pytest.mark.parametrize("faults", ["auto", "signal"])
+def test_checkpoints_of_spilled_tensors_are_right(tmp_path: Path, faults: str) -> None:
+    done = subprocess.run(  # the mechanism is chosen once in a process
+        [sys.executable, "-c", CHECKPOINTS, faults], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert faults == "auto" or done.stdout == "signal\n"
+
+
+def test_numpy_views_of_spilled_tensors_read_and_write() -> None:
+    with outsize.budget("24MiB"):
+        tensors = [torch.full((1 << 20,), float(index)) for index in range(16)]
+        views = [tensor.numpy() for tensor in tensors]
+        for view in views:
+            view[7] = -1.0  # no dispatcher sees this
+        for _ in range(2):  # every tensor leaves and comes back
+            assert [float(t.double().sum()) for t in tensors] == [
+                ((1 << 20) - 1) * index - 1.0 for index in range(16)
+            ]
+        assert [view[7] for view in views] == [-1.0] * 16
+        assert [view[8] for view in views] == [float(index) for index in range(16)]
