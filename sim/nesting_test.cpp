@@ -85,6 +85,40 @@ TEST(Nesting, WhatWasJustBornInsideIsAsPinnedAsTheCallersOwn) {
   EXPECT_EQ(tight.run().refused_budget, 1);
 }
 
+// An extent born in an inner op long ago is its caller's own once the caller itself bears something
+// small in it; whether before or after it was one of the latest.
+TEST(Nesting, ASmallBirthOfItsOwnMakesItTheCallers) {
+  for (const int before : {0, 30}) {
+    Program program;
+    auto& actions = program.threads.emplace_back();
+    auto add = [&](Action::Kind kind) -> Action& {
+      actions.emplace_back().kind = kind;
+      return actions.back();
+    };
+    auto birth = [&](Bytes bytes, bool inside) {
+      if (inside) add(Action::Kind::kOpBegin).site = 2;
+      Action& action = add(Action::Kind::kBirth);
+      action.object = program.objects++;
+      action.bytes = bytes;
+      if (inside) add(Action::Kind::kOpEnd);
+    };
+    add(Action::Kind::kOpBegin).site = 1;
+    birth(60 * kMiB, true);
+    for (int i = 0; i < before; ++i) birth(kMiB, true);
+    add(Action::Kind::kShare).object = 0;
+    for (int i = before; i < 30; ++i) birth(kMiB, true);
+    birth(50 * kMiB, false);
+    add(Action::Kind::kOpEnd);
+    SimOptions options;
+    options.budget = 100 * kMiB;
+    SimDriver driver(program, options);
+    const SimResult result = driver.run();
+    EXPECT_EQ(result.refused_budget, 1) << before;
+    EXPECT_EQ(result.stats.need_peak, (60 + 16 + 50) * kMiB) << before;
+    for (const std::string& problem : result.problems) ADD_FAILURE() << problem;
+  }
+}
+
 long nanos_an_inner_op(const Program& program, int inner) {
   SimOptions options;
   options.budget = 1000 * kGiB;

@@ -53,6 +53,7 @@ SimResult SimDriver::run() {
   }
   for (const Thread& t : threads_) result_.time = std::max(result_.time, t.time);
   settle();
+  if (!result_.fatal) judge_rights();
   result_.stats = engine_->stats();
   result_.peak = checker_.resident_peak();
   for (const std::string& violation : checker_.violations()) problem(violation);

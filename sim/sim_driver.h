@@ -99,6 +99,7 @@ class SimDriver {
   void plan();
   bool mad() const { return options_.policy == "mad"; }
   void judge_foresight();
+  void judge_rights();
   void problem(const std::string& what);
 
   const Program& program_;

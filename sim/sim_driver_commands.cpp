@@ -109,6 +109,26 @@ void SimDriver::judge_foresight() {
   }
 }
 
+// Nobody runs and nobody waits: no extent may be left with a right that nobody will give back.
+void SimDriver::judge_rights() {
+  for (const Thread& t : threads_) {
+    if (t.state != State::kDone || !t.ops.empty()) return;
+  }
+  std::vector<int> pins(bytes_.size(), 0);
+  for (const Object& object : objects_) {
+    if (object.extent != kNoExtent) pins[object.extent] += object.pins;
+  }
+  for (const Object& object : objects_) {
+    if (object.extent == kNoExtent) continue;
+    const Extent& e = engine_->table()[object.extent];
+    const std::string which = "extent " + std::to_string(object.extent);
+    if (e.pins != static_cast<std::uint32_t>(pins[object.extent])) problem(which + " is left pinned");
+    if (e.write_pins != 0) problem(which + " is left pinned for writing");
+    if (e.soft != 0) problem(which + " is left to a suspended op");
+    if (e.wanted && e.where != Where::kFetching) problem(which + " is still wanted by nobody");
+  }
+}
+
 void SimDriver::plan() {
   if (!engine_->wants_plan() || (last_plan_ > 0 && now_ - last_plan_ < options_.plan_every)) return;
   last_plan_ = now_;
