@@ -1,7 +1,7 @@
 """GPT-2 small on the bytes of Python's standard library, with AdamW. The demo.
 
     python gpt_bytes.py                                # plain PyTorch: about 7.5 GB of RAM
-    outsize run --budget 1631MiB gpt_bytes.py  # the same losses in two fifths of the memory
+    outsize run --budget 1628MiB gpt_bytes.py  # the same losses in two fifths of the memory
 
 At its peak the default size holds 4 GiB of tensors: weights, gradients, two moments per weight and
 the activations that backward needs.

@@ -14,11 +14,13 @@ import io
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +30,11 @@ import pytest
 import torch
 import torch.optim.optimizer as optimizer_module
 import torch.utils.dlpack
-from outsize import api, compiled, launcher, live, patching, raw, report, steps
-from outsize.bench import counter, progress, results, runner, workloads
+from outsize import api, compiled, demo, launcher, live, patching, raw, report, steps
+from outsize.bench import counter, progress, results, runner, swap, workloads
 from outsize.counters import Stats
 from outsize.errors import Unavailable
-from outsize.units import GIB, MIB, SizeError
+from outsize.units import GIB, MIB, MemoryLimits, SizeError
 
 
 class FakeCore:
@@ -753,6 +755,45 @@ def test_table_and_json_show_every_repetition() -> None:
     assert [run["ratio_to_plain"] for run in runs] == [1.0, 1.5, None]
 
 
+def verdict_of(*runs: runner.Run, with_plain: bool = True) -> tuple[int, str]:
+    outcome = outcome_of(*runs)
+    outcome.warmup, outcome.steps = 1, 1
+    return demo.verdict(outcome, with_plain)
+
+
+def test_the_demo_fails_when_a_loss_differs_or_is_missing() -> None:
+    plain = finished("plain", "plain", [None, 1.0, 1.0, 1.0], losses=["1", "2"])
+    same = finished("same", "outsize", [None], losses=["1", "2"])
+    other = finished("other", "outsize", [None], losses=["1", "2.5"])
+    short = finished("short", "outsize", [None], losses=["1"])
+    died = finished("died", "outsize", [None], failure="died: no memory")
+    assert verdict_of(plain, same) == (0, "All 2 losses equal plain PyTorch's to the last bit.")
+    assert verdict_of(plain, other) == (1, "FAILED: losses differ.")
+    assert verdict_of(plain, short)[0] == 1
+    assert verdict_of(plain, died) == (1, "FAILED: died did not finish.")
+    # Where plain does not fit, the budgets are compared with each other.
+    assert verdict_of(same, other, with_plain=False)[0] == 1
+    assert verdict_of(same, replace(same), with_plain=False)[0] == 0
+
+
+def test_the_demo_without_room_for_plain_says_so(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    seated: list[list[runner.Run]] = []
+
+    def pretend(group: list[runner.Run], steps: int, told) -> None:
+        seated.append(group)
+        for run in group:
+            run.losses, run.step_seconds = ["1"] * steps, [None] + [1.0] * (steps - 1)
+
+    small = MemoryLimits(total=8 * GIB, available=5 * GIB)
+    monkeypatch.setattr(demo.memory, "limits", lambda: small)
+    monkeypatch.setattr(demo, "take_turns", pretend)
+    assert demo.main(["--steps", "1"]) == 0
+    said = capsys.readouterr()
+    assert "5.00 GiB are free here: it would not fit" in said.err
+    assert [run.label for group in seated for run in group] == ["outsize, 40 %", "outsize, 20 %"]
+    assert "each other's to the last bit" in said.out
+
+
 def test_the_time_that_remains_is_each_ones_own() -> None:
     bar = progress.Progress("t", {"a": 3, "b": 3}, {"a": 10.0, "b": 2.0})
     assert bar.seconds_left() == 36.0
@@ -855,6 +896,40 @@ def test_peaks_are_counted_in_a_worker(tmp_path: Path) -> None:
     text = LOOP.format(steps=10**9).replace("torch.ones(4, 64)", "torch.ones(16384, 64)")
     peak = runner.count_peaks(script(tmp_path, text), 3, lambda run, step: None)
     assert 8 * MIB < peak < 24 * MIB  # input, output, its square and gradients, 4 MiB each
+
+
+@pytest.mark.cgroup
+@pytest.mark.parametrize("how", ["well", "exception", "SIGTERM"])
+def test_the_kernels_swap_is_undone_whatever_happens(tmp_path: Path, how: str) -> None:
+    directory = Path("/var/tmp")
+
+    def ours() -> list[str]:
+        groups = Path("/sys/fs/cgroup").glob("**/outsize-bench-*")
+        files = directory.glob(f"outsize-bench-{os.getpid()}.swap")
+        swaps = [
+            line
+            for line in Path("/proc/swaps").read_text().splitlines()
+            if f"outsize-bench-{os.getpid()}." in line
+        ]
+        return [str(path) for path in [*groups, *files] if str(os.getpid()) in str(path)] + swaps
+
+    try:
+        with swap.kernel_swap(str(directory), 64 * MIB, 256 * MIB) as prefix:
+            assert len(ours()) == 3  # the cgroup, the file, the swap
+            done = subprocess.run(
+                [*prefix, "cat", "/proc/self/cgroup"], capture_output=True, text=True, check=True
+            )
+            assert f"outsize-bench-{os.getpid()}" in done.stdout
+            if how == "exception":
+                raise KeyError
+            if how == "SIGTERM":
+                os.kill(os.getpid(), signal.SIGTERM)
+                time.sleep(5)
+    except swap.SwapUnavailable as reason:
+        pytest.skip(f"no swap under a memory cgroup here: {reason}")
+    except (KeyError, SystemExit) as error:
+        assert isinstance(error, KeyError) == (how == "exception")
+    assert ours() == []
 
 
 # --- with the real engine -------------------------------------------------------------------------
