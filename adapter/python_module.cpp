@@ -94,6 +94,20 @@ void learn_slice_deleter() {
   }
 }
 
+// A DataLoader's worker takes SIGSEGV over right after the fork that made it. There it is how spilled
+// bytes come back, so ours goes in front again; what is not ours is handed on.
+void keep_faults_in_data_loader_workers() {
+  static bool done = false;
+  if (done) return;
+  done = true;
+  const auto module = py::module_::import("torch.utils.data._utils.signal_handling");
+  const py::object original = module.attr("_set_worker_signal_handlers");
+  module.attr("_set_worker_signal_handlers") = py::cpp_function([original] {
+    original();
+    host::reinstall_fault_signal_handler();
+  });
+}
+
 void create(std::int64_t budget, const std::string& policy, const std::string& spill_dir,
             std::int64_t spill_limit, const std::string& faults, int io_threads, bool verify,
             const std::string& decision_log) {
@@ -110,6 +124,7 @@ void create(std::int64_t budget, const std::string& policy, const std::string& s
   options.decision_log = decision_log;
   learn_slice_deleter();
   teach_higher_order_ops();
+  keep_faults_in_data_loader_workers();
   check(without_gil([&] { return enable(options); }));
 }
 
