@@ -111,9 +111,27 @@ class Writer {
     const std::size_t older = alive_.size();
     const bool composite = depth == 0 && random_.chance(4);
     const auto inner = composite ? random_.between(20, 60) : random_.between(0, depth > 0 ? 3 : 5);
-    for (std::int64_t i = 0; i < inner; ++i) inside(depth, older);
+    for (std::int64_t i = 0; i < inner; ++i) {
+      if (composite && random_.chance(70)) {
+        bearing_op();
+      } else {
+        inside(depth, older);
+      }
+    }
     work(random_.between(1, 4'000'000));
     add(Action::Kind::kOpEnd).flag = random_.chance(60);
+  }
+  // What composite ops are made of.
+  void bearing_op() {
+    Action& begin = add(Action::Kind::kOpBegin);
+    begin.site = 13 + random_.below(4);
+    ObjectId object = 0;
+    if (pick(object)) begin.operands.push_back({object, Access::kRead});
+    Action& action = add(Action::Kind::kBirth);
+    action.object = new_object();
+    action.bytes = std::max<Bytes>(kPageBytes, options_.budget * random_.between(1, 6) / 100);
+    alive_.push_back(action.object);
+    add(Action::Kind::kOpEnd);
   }
   void inside(int depth, std::size_t older) {
     const auto dice = random_.below(100);
@@ -136,7 +154,7 @@ class Writer {
     }
     if (dice < 62) return op(0);
     if (dice < 72) return birth();
-    if (dice < 84 || alive_.size() > 40) return death();
+    if (dice < 84 || alive_.size() > 60) return death();
     if (dice < 87) return on_some(Action::Kind::kShare);
     if (dice < 90) {
       add(Action::Kind::kStep);
