@@ -85,10 +85,11 @@ void Checker::op_begin(const Input& input) {
     }
     Hold& hold = t.frames.back().holds[operand.extent];
     hold.order = ++order_;
+    if (e.shared) ++t.frames.back().small;
     hold.write = hold.write || operand.access == Access::kWrite;
     ready = ready && e.state == State::kResident;
   }
-  if (ready) {
+  if (ready && claimed(t, 0, false) <= budget_) {
     hold_all(t);
     return;
   }
@@ -126,6 +127,8 @@ void Checker::pop_frame(Thread& t) {
   const Frame popped = std::move(t.frames.back());
   t.frames.pop_back();
   if (t.frames.empty()) return;
+  t.frames.back().small += popped.small_born;
+  t.frames.back().small_born += popped.small_born;
   inherit(t.frames.back(), popped);
   hold_all(t);
 }
@@ -155,20 +158,22 @@ void Checker::alloc(const Input& input) {
   if (extent(input.extent).state != State::kFree || extent(input.extent).dead) {
     violation(2, name(input.extent) + " was born twice");
   }
-  if (input.bytes <= budget_ - resident_) {
-    birth(t, input.extent, input.bytes);
+  if (input.bytes <= budget_ - resident_ && claimed(t, input.bytes, input.flag) <= budget_) {
+    birth(t, input.extent, input.bytes, input.flag);
     return;
   }
   outcome_ = Outcome::kWait;
   t.waits = Waits::kAlloc;
   t.alloc = input.bytes;
+  t.alloc_shared = input.flag;
   t.alloc_extent = input.extent;
   t.io_failed = false;
 }
 
-void Checker::birth(Thread& t, ExtentId id, Bytes bytes) {
+void Checker::birth(Thread& t, ExtentId id, Bytes bytes, bool shared) {
   Extent& e = extent(id);
   e = Extent{};
+  e.shared = shared;
   e.bytes = bytes;
   e.state = State::kResident;
   e.version = 1;
@@ -187,6 +192,12 @@ void Checker::touch(const Input& input) {
   Hold& hold = t.frames.back().holds[input.extent];
   const std::uint64_t order = hold.order > 0 ? hold.order : ++order_;
   hold = Hold{true, true, true, false, order};
+  if (!e.shared) return;
+  ++t.frames.back().small;
+  ++t.frames.back().small_born;
+  if (claimed(t, 0, false) <= budget_) return;
+  outcome_ = Outcome::kWait;
+  t.waits = Waits::kTouch;
 }
 
 void Checker::adopt(const Input& input) {
@@ -290,12 +301,22 @@ void Checker::lend() {
 
 // --- judgement --------------------------------------------------------------------------------
 
+// What the innermost op lists, with what it asks for; small storages as if each lay apart, up to
+// kSharedMax of them.
+Bytes Checker::claimed(const Thread& t, Bytes alloc, bool shared) const {
+  Bytes apart = shared ? 0 : alloc, together = shared ? alloc : 0;
+  if (t.frames.empty()) return alloc;
+  const Frame& frame = t.frames.back();
+  for (const auto& [id, hold] : frame.holds) (extents_[id].shared ? together : apart) += extents_[id].bytes;
+  const std::uint32_t small = std::min(frame.small + (shared ? 1 : 0), kSharedMax);
+  return apart + std::max(together, small * kChunkBytes);
+}
+
 Bytes Checker::needed(ThreadId id) const {
   const Thread& t = threads_[id];
   static const std::map<ExtentId, Hold> kNone;
   const auto& holds = t.frames.empty() ? kNone : t.frames.back().holds;
-  Bytes sum = t.waits == Waits::kAlloc ? t.alloc : 0;
-  for (const auto& [extent_id, hold] : holds) sum += extents_[extent_id].bytes;
+  Bytes sum = t.waits == Waits::kAlloc ? claimed(t, t.alloc, t.alloc_shared) : claimed(t, 0, false);
   for (ExtentId other = 0; other < extents_.size(); ++other) {
     const Extent& e = extents_[other];
     if (e.user_pins > 0 && holds.count(other) == 0) sum += e.bytes;

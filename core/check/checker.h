@@ -53,6 +53,7 @@ class Checker {
     std::uint64_t copy_version = 0;  // of the copy, or of what the write under way began with
     bool guarded = false;
     bool exposed = false;
+    bool shared = false;          // small storages lie in it
     bool dead = false;            // waits for its transfer
     bool fault = false;           // a raw access waits
     bool fault_write = false;
@@ -69,12 +70,14 @@ class Checker {
   struct Frame {
     std::map<ExtentId, Hold> holds;
     bool lent = false;  // a raw access had to wait meanwhile: its pins may have been lent
+    std::uint32_t small = 0, small_born = 0;  // small storages it met; born in it
   };
-  enum class Waits : std::uint8_t { kNo, kOp, kAlloc };
+  enum class Waits : std::uint8_t { kNo, kOp, kAlloc, kTouch };
   struct Thread {
     std::vector<Frame> frames;
     Waits waits = Waits::kNo;
     Bytes alloc = 0;
+    bool alloc_shared = false;
     ExtentId alloc_extent = kNoExtent;
     bool io_failed = false;  // a transfer failed since it began to wait
   };
@@ -113,9 +116,10 @@ class Checker {
   void pop_frame(Thread& t);
   void inherit(Frame& caller, const Frame& popped);
   void hold_all(Thread& t);
+  Bytes claimed(const Thread& t, Bytes alloc, bool shared) const;
   void suspend(Thread& t);
   void lend();
-  void birth(Thread& t, ExtentId id, Bytes bytes);
+  void birth(Thread& t, ExtentId id, Bytes bytes, bool shared);
   void charge(Bytes bytes);
   const char* holder(ExtentId id, bool writers_only) const;
   bool somebody_runs(ThreadId but) const;

@@ -49,7 +49,7 @@ void Checker::grant(const Command& command) {
   }
   hold_all(t);
   if (t.waits == Waits::kAlloc) {
-    birth(t, t.alloc_extent, t.alloc);
+    birth(t, t.alloc_extent, t.alloc, t.alloc_shared);
   } else if (resident_ > budget_) {
     violation(1, who + " goes on while more than the budget is resident");
   }
@@ -65,7 +65,7 @@ void Checker::refuse(const Command& command) {
     return;
   }
   const bool op = t.waits == Waits::kOp;
-  if (command.extent != (op ? kNoExtent : t.alloc_extent)) {
+  if (command.extent != (t.waits == Waits::kAlloc ? t.alloc_extent : kNoExtent)) {
     violation(11, who + ": the refusal names " + name(command.extent));
   }
   if (command.refusal == Refusal::kIo) {

@@ -43,7 +43,7 @@ Outcome Engine::dispatch(const Input& input) {
     case Input::Kind::kOpBegin: return op_begin(input);
     case Input::Kind::kOpEnd: return op_end(input);
     case Input::Kind::kAlloc: return alloc(input);
-    case Input::Kind::kTouch: touch(input); break;
+    case Input::Kind::kTouch: return touch(input);
     case Input::Kind::kAdopt: adopt(input); break;
     case Input::Kind::kDeath: death(input.extent); break;
     case Input::Kind::kReadDone: read_done(input); break;
@@ -90,7 +90,10 @@ Outcome Engine::op_begin(const Input& input) {
   for (ExtentId id : hot_) table_[id].hot = false;
   hot_.clear();
   suspend(t);
-  t.frames.push_back({t.entries.size(), ++serial_, input.site, 0, 0, 0});
+  Frame& frame = t.frames.emplace_back();
+  frame.first = t.entries.size();
+  frame.serial = ++serial_;
+  frame.site = input.site;
   op_extents_.clear();
   bool ready = true;
   for (const OperandRef& operand : input.operands) {
@@ -99,6 +102,7 @@ Outcome Engine::op_begin(const Input& input) {
       op_extents_.push_back(operand.extent);
       e.last_use = clock_;
     }
+    if (e.shared) ++frame.small;
     add_entry(t, operand.extent, operand.access, false);
     ready = ready && e.where == Where::kResident;
   }
@@ -107,12 +111,18 @@ Outcome Engine::op_begin(const Input& input) {
     if (predictor_->take_rekeyed()) planner_->on_rekey();
     for (ExtentId id : op_extents_) refresh(id);
   }
-  note_need(t.frames.back().bytes, input.site);
-  if (ready && free() >= 0) {
-    for (std::size_t i = t.frames.back().first; i < t.entries.size(); ++i) pin_entry(t.entries[i]);
+  const Bytes needed = need(frame, 0, 0, 0);
+  note_need(needed, input.site);
+  if (ready && free() >= 0 && needed <= options_.budget) {
+    for (std::size_t i = frame.first; i < t.entries.size(); ++i) pin_entry(t.entries[i]);
     return Outcome::kGo;
   }
   t.entering = true;
+  if (needed > options_.budget) {
+    refuse(input.thread, t, Refusal::kBudget, needed);
+    service();
+    return Outcome::kWait;
+  }
   enqueue(input.thread, t);
   service();
   return Outcome::kWait;
@@ -140,6 +150,7 @@ void Engine::add_entry(Thread& t, ExtentId id, Access access, bool born) {
   t.entries.push_back({id, e.frame, access, false, born, false});
   e.frame = frame.serial;
   frame.bytes += e.bytes;
+  if (e.shared) frame.shared += e.bytes;
 }
 
 // Whether the innermost frame lists `id` among the entries before `end`.
@@ -223,6 +234,8 @@ void Engine::pop_frame(Thread& t) {
     t.entries.resize(frame.first);
     return;
   }
+  t.frames.back().small += frame.small_born;
+  t.frames.back().small_born += frame.small_born;
   inherit(t, frame.first, end);
   tidy(t);
   restore(t);
@@ -242,6 +255,7 @@ void Engine::inherit(Thread& t, std::size_t first, std::size_t end) {
     e.frame = frame.serial;
     ++frame.inherited;
     frame.bytes += e.bytes;
+    if (e.shared) frame.shared += e.bytes;
     ++e.soft;
     t.entries[keep++] = entry;
   }
@@ -266,109 +280,14 @@ void Engine::tidy(Thread& t) {
     Extent& e = table_[entry.extent];
     if (e.frame == frame.serial) e.frame = entry.listed;
     frame.bytes -= e.bytes;
+    if (e.shared) frame.shared -= e.bytes;
     --frame.inherited;
     t.kept.push_back({entry.extent, e.born});
   }
   t.entries.resize(keep);
 }
 
-// --- birth and death --------------------------------------------------------------------------
-
-Outcome Engine::alloc(const Input& input) {
-  Thread& t = thread(input.thread);
-  hold_transfers_ = false;
-  if (input.now != 0) now_ = input.now;
-  table_.ensure(input.extent);
-  const Bytes held = t.frames.empty() ? 0 : t.frames.back().bytes;
-  note_need(held + input.bytes, t.frames.empty() ? 0 : t.frames.back().site);
-  if (input.bytes <= free()) {
-    born(input.thread, t, input.extent, input.bytes);
-    return Outcome::kGo;
-  }
-  t.alloc = input.bytes;
-  t.alloc_extent = input.extent;
-  enqueue(input.thread, t);
-  service();
-  return Outcome::kWait;
-}
-
-void Engine::born(ThreadId, Thread& t, ExtentId extent, Bytes bytes) {
-  Extent& e = table_[extent];
-  e = Extent{};
-  e.bytes = bytes;
-  e.where = Where::kResident;
-  e.born = e.last_use = clock_;
-  charge(bytes);
-  if (!t.frames.empty()) {
-    add_entry(t, extent, Access::kWrite, true);
-    pin_entry(t.entries.back());
-  }
-  if (watching_) {
-    predictor_->on_birth(extent, bytes);
-    refresh(extent);
-  }
-}
-
-void Engine::touch(const Input& input) {
-  Thread& t = thread(input.thread);
-  Extent& e = table_[input.extent];
-  e.last_use = clock_;
-  if (e.below != Below::kNone || e.guarded) mark_changed(input.extent);
-  if (t.frames.empty()) return;
-  add_entry(t, input.extent, Access::kWrite, true);
-  Entry& last = t.entries.back();
-  if (last.extent == input.extent) pin_entry(last);
-  note_need(t.frames.back().bytes, t.frames.back().site);
-}
-
-void Engine::adopt(const Input& input) {
-  table_.ensure(input.extent);
-  Extent& e = table_[input.extent];
-  e = Extent{};
-  e.bytes = input.bytes;
-  e.born = e.last_use = clock_;
-  e.exposed = !input.flag;
-  e.where = input.flag ? Where::kAbsent : Where::kResident;
-  e.below = input.flag ? Below::kValid : Below::kNone;
-  if (input.flag) {
-    stats_.below += e.bytes;
-    return;
-  }
-  charge(e.bytes);
-  if (watching_) refresh(input.extent);
-}
-
-void Engine::death(ExtentId id) {
-  Extent& e = table_[id];
-  // Whether pinned or not: an entry whose pin was lent, or that could not be restored, is as stale.
-  for (Thread& t : threads_) {
-    std::size_t frame = t.frames.size();
-    for (std::size_t i = t.entries.size(); i-- > 0;) {
-      while (i < t.frames[frame - 1].first) --frame;
-      if (t.entries[i].extent != id) continue;
-      t.entries[i].extent = kNoExtent;
-      t.frames[frame - 1].bytes -= e.bytes;
-      if (t.entries[i].inherited) --t.frames[frame - 1].inherited;
-      ++t.frames[frame - 1].dead;
-      t.entries[i].inherited = false;
-    }
-  }
-  e.pins = e.write_pins = e.soft = 0;
-  if (watching_) {
-    predictor_->on_death(id, e.bytes);
-    planner_->on_gone(id);
-  }
-  if (e.where == Where::kFetching || e.below == Below::kWriting) {
-    e.dying = true;
-    return;
-  }
-  e.resident_at_death = e.where == Where::kResident;
-  if (e.resident_at_death) credit(e.bytes);
-  if (e.below == Below::kValid) stats_.below -= e.bytes;
-  e.where = Where::kFree;
-  emit(Command::Kind::kRelease, id);
-  if (!queue_.empty() || !fault_queue_.empty()) service();
-}
+// --- counting ---------------------------------------------------------------------------------
 
 void Engine::charge(Bytes bytes) {
   stats_.resident += bytes;

@@ -47,7 +47,7 @@ class Engine {
          std::unique_ptr<Planner> planner, ExtentTable& table);
 
   // Appends commands; the driver carries them out in order. kOpBegin, kAlloc and kPin may answer
-  // kWait; every other input answers kGo.
+  // kWait, and so may kTouch, which then is refused at once; every other input answers kGo.
   Outcome step(const Input& input, Commands& commands);
 
   // A new budget and policy for extents and threads that go on; statistics begin anew.
@@ -81,7 +81,9 @@ class Engine {
     std::size_t first = 0;  // in Thread::entries
     std::uint64_t serial = 0;
     SiteId site = 0;
-    Bytes bytes = 0;  // of its living entries
+    Bytes bytes = 0;   // of its living entries
+    Bytes shared = 0;  // of these, shared by small storages
+    std::uint32_t small = 0, small_born = 0;  // small storages: all it met, born in it
     std::uint32_t inherited = 0, dead = 0;  // entries of that kind
   };
   struct Kept {  // inherited once, now only soft
@@ -95,6 +97,7 @@ class Engine {
     bool waiting = false;
     bool entering = false;       // waits in kOpBegin: its frame goes away when refused
     Bytes alloc = 0;             // waits in kAlloc for this many bytes
+    bool alloc_shared = false;
     ExtentId alloc_extent = kNoExtent;
     std::uint64_t ticket = 0;
   };
@@ -103,7 +106,7 @@ class Engine {
   Outcome op_end(const Input& input);
   Outcome alloc(const Input& input);
   Outcome pin(const Input& input);
-  void touch(const Input& input);
+  Outcome touch(const Input& input);
   void adopt(const Input& input);
   void death(ExtentId id);
   void read_done(const Input& input);
@@ -125,7 +128,9 @@ class Engine {
   void tidy(Thread& t);
   void pin_entry(Entry& entry);
   void unpin_entry(Entry& entry);
-  void born(ThreadId id, Thread& t, ExtentId extent, Bytes bytes);
+  void born(Thread& t, ExtentId extent, Bytes bytes, bool shared);
+  static Bytes need(const Frame& frame, Bytes bytes, Bytes shared, std::uint32_t small);
+  static Bytes alloc_need(const Thread& t, Bytes bytes, bool shared);
   void note_need(Bytes bytes, SiteId site);
   void start_watching();
   void refresh(ExtentId id);

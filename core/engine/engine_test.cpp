@@ -171,11 +171,10 @@ TEST(Engine, WhatCannotFitIsRefusedAtOnceWithTheArithmetic) {
   EngineRig rig(100);
   rig.spilled(1, 60);
   rig.spilled(2, 60);
-  EXPECT_EQ(rig.op(0, {{1, 2}, {}}), "wait fetch:1");
-  EXPECT_EQ(rig.read_done(1), "go install:1 refuse:t0");
+  EXPECT_EQ(rig.op(0, {{1, 2}, {}}), "wait refuse:t0");
   EXPECT_EQ(rig.commands().back().refusal, Refusal::kBudget);
   EXPECT_EQ(rig.commands().back().bytes, 120);
-  EXPECT_EQ(rig.alloc(0, 3, 101), "wait evict:1 refuse:t0");
+  EXPECT_EQ(rig.alloc(0, 3, 101), "wait refuse:t0");
   EXPECT_EQ(rig.commands().back().extent, 3U);
   EXPECT_EQ(rig.alloc(0, 3, 100), "go") << "nothing may be left of what was refused";
 }
@@ -485,11 +484,10 @@ TEST(EngineWaiting, ARawAccessThatNobodyCanMakeRoomForStopsTheRun) {
 
 TEST(EngineWaiting, ARefusedInnerOpGivesItsCallerItsPinsBack) {
   EngineRig rig(100);
-  rig.spilled(1, 40);
-  rig.spilled(2, 70);
-  rig.spilled(3, 70);
+  for (const auto& [id, bytes] : {std::pair{1U, 40}, {2U, 30}, {3U, 40}, {4U, 40}}) rig.spilled(id, bytes);
+  rig.op(0, {{4}, {}}), rig.read_done(4), rig.give(Input::Kind::kPin, 4), rig.end(0);
   rig.op(0, {{1}, {}}), rig.read_done(1);
-  EXPECT_EQ(rig.op(0, {{2, 3}, {}}), "wait evict:1 fetch:2");
+  EXPECT_EQ(rig.op(0, {{2, 3}, {}}), "wait evict:1 fetch:2");  // 70 would fit, but for what the user pinned
   EXPECT_EQ(rig.read_done(2), "go install:2 refuse:t0");
   EXPECT_EQ(rig.engine().table()[2].pins, 0U);
   EXPECT_EQ(rig.engine().table()[1].soft, 0U);

@@ -96,15 +96,14 @@ bool Engine::try_admit(ThreadId id, Thread& t) {
     if (reading_ > 0 || writing_ > 0) return false;
     if (lend_pins(id)) continue;
     if (others_run(id)) return false;
-    const Bytes held = t.frames.empty() ? 0 : t.frames.back().bytes;
-    refuse(id, t, Refusal::kBudget, held + t.alloc);
+    refuse(id, t, Refusal::kBudget, alloc_need(t, t.alloc, t.alloc_shared));
     return true;
   }
   t.waiting = t.entering = false;
   if (t.alloc > 0) {
     const Bytes bytes = t.alloc;
     t.alloc = 0;
-    born(id, t, t.alloc_extent, bytes);
+    born(t, t.alloc_extent, bytes, t.alloc_shared);
   }
   emit(Command::Kind::kGrant, kNoExtent).thread = id;
   return true;

@@ -18,7 +18,7 @@ struct Input {
   enum class Kind : std::uint8_t {
     kOpBegin,    // thread, site, operands, in_backward, now
     kOpEnd,      // thread
-    kAlloc,      // thread, extent (fresh id), bytes, now: room for a new extent
+    kAlloc,      // thread, extent (fresh id), bytes, flag: small storages will share it, now
     kTouch,      // thread, extent: a small storage was born inside this resident extent
     kAdopt,      // extent, bytes, flag: absent with a valid copy below (else resident)
     kDeath,      // extent
@@ -47,6 +47,12 @@ struct Input {
 // that allocates its result through the dispatcher). Only so many, the latest: a composite op may
 // bear more than fits. Earlier ones are last-choice victims until the outermost op ends.
 inline constexpr std::uint32_t kInheritedMax = 16;
+
+// What an op is said to need must not depend on how small storages happened to be packed, or the
+// smallest budget that one run names would not be enough for the next. So each small storage of an
+// op counts as a shared extent of its own; but no more than so many (kChunkBytes each), unless they
+// really lie in more.
+inline constexpr std::uint32_t kSharedMax = 8;
 
 enum class Urgency : std::uint8_t { kDemand, kPrefetch, kPressedWrite, kWriteAhead };
 

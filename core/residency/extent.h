@@ -33,6 +33,7 @@ struct Extent {
   std::uint64_t frame = 0;        // serial of the last frame that listed it (duplicates)
   Where where = Where::kFree;
   Below below = Below::kNone;
+  bool shared = false;       // small storages lie in it
   bool torn = false;         // changed while being written: the copy will be stale
   bool guarded = false;      // writes are noticed
   bool exposed = false;      // raw pointers are about: installed as changed

@@ -46,6 +46,7 @@ Result<ExtentId> Runtime::Impl::new_extent_in_op(ThreadSlot& slot, Bytes bytes,
   input.thread = slot.id;
   input.extent = id;
   input.bytes = bytes;
+  input.flag = kind == HostExtent::Kind::kSmall;
   slot.signal.store(0, std::memory_order_relaxed);
   if (feed(input) == Outcome::kWait) {
     if (Status status = wait(slot, "allocation", monotonic_now()); !status) {
@@ -89,8 +90,14 @@ Result<void*> Runtime::Impl::allocate_small(ThreadSlot& slot, std::size_t bytes)
       input.kind = Input::Kind::kTouch;
       input.thread = slot.id;
       input.extent = extent;
-      feed(input);
-      return static_cast<void*>(address);
+      slot.signal.store(0, std::memory_order_relaxed);
+      if (feed(input) == Outcome::kGo) return static_cast<void*>(address);
+      Status refused = wait(slot, "allocation", monotonic_now());  // it has been refused already
+      if (small->deallocate(extent, address)) {
+        input.kind = Input::Kind::kDeath;
+        feed(input);
+      }
+      return refused.error();
     }
     Result<ExtentId> id = new_extent(slot, kChunkBytes, HostExtent::Kind::kSmall);
     if (!id) return id.error();

@@ -11,9 +11,11 @@ import errno
 import os
 import platform
 import struct
+import sys
 
 NOBODY = 65534
-_PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 38, 22, 2
+CAP_DAC_READ_SEARCH = 2
+_PR_SET_KEEPCAPS, _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 8, 38, 22, 2
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 _LOAD, _JUMP_IF_EQUAL, _RETURN = 0x20, 0x15, 0x06
 # io_uring_setup, io_uring_enter, io_uring_register have one number on every machine.
@@ -65,13 +67,45 @@ def forbid_system_calls() -> None:
             raise OSError(ctypes.get_errno(), "prctl", str(call[0]))
 
 
+def _nobody_can_read(path: str) -> bool:
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setresgid(NOBODY, NOBODY, NOBODY)
+            os.setresuid(NOBODY, NOBODY, NOBODY)
+            os._exit(0 if os.access(path, os.R_OK) else 1)
+        except OSError:
+            os._exit(1)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def _keep_only(capability: int) -> None:
+    """Of all the rights of root, this one stays."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    header = struct.pack("=II", 0x20080522, 0)  # version 3, this thread
+    mask = 1 << capability
+    data = struct.pack("=6I", mask, mask, 0, 0, 0, 0)  # effective, permitted, inheritable; twice
+    if libc.capset(header, data) != 0:
+        raise OSError(ctypes.get_errno(), "capset")
+
+
 def become_nobody() -> bool:
-    """Root turns into an ordinary user; anyone else is one already. Says whether it was root."""
+    """Root turns into an ordinary user; anyone else is one already. Says whether it was root.
+
+    Where Python lies in root's own folder, the right to read any file is kept, for its modules.
+    """
     if os.getuid() != 0:
         return False
+    readable = _nobody_can_read(os.__file__) and _nobody_can_read(sys.prefix)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if not readable and libc.prctl(_PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl", "PR_SET_KEEPCAPS")
     os.setgroups([])
     os.setresgid(NOBODY, NOBODY, NOBODY)
     os.setresuid(NOBODY, NOBODY, NOBODY)
+    if not readable:
+        _keep_only(CAP_DAC_READ_SEARCH)
     return True
 
 

@@ -66,12 +66,12 @@ def conv(record: Record) -> None:
     def block(i: int, o: int) -> list[nn.Module]:
         return [nn.Conv2d(i, o, 3, padding=1, bias=False), nn.BatchNorm2d(o), nn.ReLU(inplace=True)]
 
+    deep = [layer for _ in range(16) for layer in block(32, 32)]
     model = nn.Sequential(
-        *block(3, 32), *block(32, 32), *block(32, 32), nn.MaxPool2d(2),
-        *block(32, 96), *block(96, 96), nn.AdaptiveAvgPool2d(4), nn.Flatten(),
-        nn.Linear(96 * 16, 512), nn.ReLU(inplace=True), nn.Linear(512, 10),
+        *block(3, 32), *deep, nn.MaxPool2d(2), *block(32, 64), nn.AdaptiveAvgPool2d(4),
+        nn.Flatten(), nn.Linear(1024, 512), nn.ReLU(inplace=True), nn.Linear(512, 10),
     )  # fmt: skip
-    batches = [(torch.randn(12, 3, 40, 40), torch.randint(10, (12,))) for _ in range(3)]
+    batches = [(torch.randn(8, 3, 40, 40), torch.randint(10, (8,))) for _ in range(3)]
     train(record, model, batches, torch.optim.SGD(model.parameters(), 0.05), classified)
     model.eval()
     with torch.no_grad():
@@ -81,8 +81,8 @@ def conv(record: Record) -> None:
 class LastHidden(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.lstm = nn.LSTM(128, 320, num_layers=3, batch_first=True, dropout=0.1)
-        self.out = nn.Linear(320, 20)
+        self.lstm = nn.LSTM(256, 256, num_layers=6, batch_first=True, dropout=0.1)
+        self.out = nn.Linear(256, 20)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.out(self.lstm(x)[0][:, -1])
@@ -91,7 +91,7 @@ class LastHidden(nn.Module):
 @program
 def lstm(record: Record) -> None:
     model = LastHidden()
-    batches = [(torch.randn(16, 24 + 4 * i, 128), torch.randint(20, (16,))) for i in range(3)]
+    batches = [(torch.randn(8, 20 + 4 * i, 256), torch.randint(20, (8,))) for i in range(3)]
     train(record, model, batches, torch.optim.Adam(model.parameters(), 1e-3), classified)
     model.eval()
     with torch.no_grad():  # inference takes another, fused, kernel
@@ -99,10 +99,10 @@ def lstm(record: Record) -> None:
 
 
 def transformer(record: Record, **adam: bool) -> None:
-    layer = nn.TransformerEncoderLayer(256, 4, 1024, dropout=0.1, batch_first=True)
-    model = nn.Sequential(nn.Embedding(2000, 256), nn.TransformerEncoder(layer, 4),
-                          nn.Linear(256, 2000))
-    batches = [(torch.randint(2000, (4, 96)), torch.randint(2000, (4, 96))) for _ in range(3)]
+    layer = nn.TransformerEncoderLayer(320, 4, 1280, dropout=0.1, batch_first=True)
+    model = nn.Sequential(nn.Embedding(1000, 320), nn.TransformerEncoder(layer, 3),
+                          nn.Linear(320, 1000))
+    batches = [(torch.randint(1000, (4, 64)), torch.randint(1000, (4, 64))) for _ in range(3)]
 
     def loss(model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
         return F.cross_entropy(model(x).flatten(0, 1), y.flatten())

@@ -1,6 +1,6 @@
 """Runs one training program plain and then under budgets, all in this process, and reports as JSON.
 
-    python worker.py PROGRAM OUTPUT.json --faults userfaultfd|signal|auto [--jail]
+    python worker.py OUTPUT.json PROGRAM --faults userfaultfd|signal|auto [--jail]
 
 `--jail`: first becomes an ordinary user who may use neither userfaultfd nor io_uring.
 """
@@ -91,6 +91,8 @@ def measure(name: str, faults: str, budgets: list[str], policies: list[str],
     report["runs"]["ample"] = ample
     for policy in policies:
         for budget in budgets:
+            if policy == "ondemand" and budget == "50%":
+                continue  # it moves little and shows nothing that 25 % does not
             amount = smallest if budget == "smallest" else parse(budget, report["peak"])
             if amount >= smallest:
                 report["runs"][f"{policy} {budget}"] = under(
@@ -107,8 +109,8 @@ def parse(budget: str, peak: int) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("program")
     parser.add_argument("output", help="where the report goes; the profiler writes to stdout")
+    parser.add_argument("program")
     parser.add_argument("--faults", default="auto")
     parser.add_argument("--jail", action="store_true")
     parser.add_argument("--budgets", nargs="+", default=["50%", "25%", "smallest"])
