@@ -18,6 +18,7 @@ from outsize.bench.progress import Progress
 from outsize.bench.runner import Run, WorkerError, count_peaks, take_turns
 from outsize.bench.swap import SwapUnavailable, kernel_swap
 from outsize.bench.workloads import Workload, WorkloadError
+from outsize.checkup import default_spill_dir
 from outsize.cli import Parser, add_engine_options, fail, positive, size
 from outsize.units import GIB, SMALLEST_BUDGET, SizeError, format_bytes, parse_size
 
@@ -166,7 +167,7 @@ def run_under_swap(outcome: results.Outcome, workload: Workload, args: argparse.
         outcome.notes.append("Kernel swap: not run, nothing told the size of the imports.")
         return
     steps = args.warmup + (args.swap_steps or args.steps)
-    directory = args.spill_dir or "/var/tmp"
+    directory = args.spill_dir or default_spill_dir()
     swap_bytes = max(4 * outcome.peak_tensor_bytes, GIB)
     targets = {r.budget: r for r in outcome.runs if r.mode == "outsize" and "ample" not in r.label}
     for budget in targets:
