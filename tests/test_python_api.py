@@ -629,7 +629,8 @@ def test_the_live_line_in_a_log_is_rare(monkeypatch: pytest.MonkeyPatch) -> None
         time.sleep(0.004)
     line.stop()
     shown = out.getvalue().splitlines()
-    assert 2 <= len(shown) <= 5 and shown[0].startswith("outsize: step 1 ")
+    # Which step it catches first is up to the scheduler; that it stays rare is not.
+    assert 2 <= len(shown) <= 5 and all(row.startswith("outsize: step ") for row in shown)
 
 
 def test_the_terminal_is_left_as_it_was() -> None:

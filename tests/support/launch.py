@@ -22,10 +22,10 @@ def clean_environment(**more: str) -> dict[str, str]:
 
 def mechanisms() -> list[Any]:
     """userfaultfd where this process may use it; the signal path always."""
-    import outsize
+    from outsize import compiled
     import pytest
 
-    support = outsize.compiled.load().fault_support()
+    support = compiled.load().fault_support()
     absent = pytest.mark.skipif(not support["userfaultfd"], reason=support["reason"])
     return [pytest.param("userfaultfd", marks=absent), "signal"]
 
