@@ -67,7 +67,7 @@ class GroupBytes {
       const auto chunk = reinterpret_cast<std::uintptr_t>(span.address) / kChunkBytes;
       if (std::find(chunks_.begin(), chunks_.end(), chunk) != chunks_.end()) continue;
       chunks_.push_back(chunk);
-      bytes_ += kChunkBytes;
+      bytes_ += kSharedBytes;
     }
   }
   Bytes bytes() const { return bytes_; }

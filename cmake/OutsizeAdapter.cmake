@@ -15,6 +15,7 @@ target_link_libraries(outsize
   PUBLIC "$<BUILD_INTERFACE:outsize_torch>")
 set_target_properties(outsize PROPERTIES
   LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,outsize_host,outsize_core")
+target_link_options(outsize PRIVATE -Wl,-Bsymbolic-functions)
 target_compile_definitions(outsize PRIVATE OUTSIZE_VERSION="${PROJECT_VERSION}")
 if(adapter_sources)
   # A file that includes ATen takes about a minute; the shared part of that minute is paid once.
@@ -49,7 +50,7 @@ foreach(name IN LISTS package_files)
 endforeach()
 
 # A wheel installs into the package's own folder; `cmake --install` into the usual places. Either
-# way, and from the build tree too, C++ programs say find_package(outsize).
+# way C++ programs say find_package(outsize).
 if(SKBUILD)
   set(libdir .)
   set(includedir include)

@@ -36,6 +36,9 @@ target_compile_options(outsize_flags INTERFACE -Wall -Wextra)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(outsize_flags INTERFACE -Werror)
 endif()
+# Calls inside liboutsize are direct: nobody replaces its functions one by one, and every op makes
+# several of them.
+target_compile_options(outsize_flags INTERFACE -fno-plt -fno-semantic-interposition)
 target_include_directories(outsize_flags INTERFACE
   "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>" "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>")
 if(OUTSIZE_SANITIZE)

@@ -30,8 +30,10 @@ inline constexpr Bytes kGiB = 1024 * kMiB;
 inline constexpr Bytes kPageBytes = 4 * kKiB;
 // Addresses are handed out in chunks; a chunk belongs to exactly one extent.
 inline constexpr Bytes kChunkBytes = 2 * kMiB;
-// A storage of at least this size owns an extent; smaller ones share (docs/GLOSSARY.md).
-inline constexpr Bytes kLargeBytes = 1 * kMiB;
+// A storage of at least kLargeBytes owns an extent; smaller ones share extents of kSharedBytes
+// (docs/adr/0006-small-storage-extents.md).
+inline constexpr Bytes kLargeBytes = 256 * kKiB;
+inline constexpr Bytes kSharedBytes = 512 * kKiB;
 
 constexpr Bytes round_up(Bytes value, Bytes unit) { return (value + unit - 1) / unit * unit; }
 

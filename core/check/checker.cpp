@@ -309,7 +309,7 @@ Bytes Checker::claimed(const Thread& t, Bytes alloc, bool shared) const {
   const Frame& frame = t.frames.back();
   for (const auto& [id, hold] : frame.holds) (extents_[id].shared ? together : apart) += extents_[id].bytes;
   const std::uint32_t small = std::min(frame.small + (shared ? 1 : 0), kSharedMax);
-  return apart + std::max(together, small * kChunkBytes);
+  return apart + std::max(together, small * kSharedBytes);
 }
 
 Bytes Checker::needed(ThreadId id) const {

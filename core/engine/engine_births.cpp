@@ -31,7 +31,7 @@ Outcome Engine::alloc(const Input& input) {
 // The bytes that `frame` needs in RAM at once, with what is about to be added to it.
 Bytes Engine::need(const Frame& frame, Bytes bytes, Bytes shared, std::uint32_t small) {
   const Bytes packed = frame.shared + shared;
-  const Bytes apart = kChunkBytes * std::min(frame.small + small, kSharedMax);
+  const Bytes apart = kSharedBytes * std::min(frame.small + small, kSharedMax);
   return frame.bytes + bytes - packed + std::max(packed, apart);
 }
 

@@ -25,7 +25,7 @@ class Packed {
   bool refused(const std::vector<ExtentId>& packing) {
     alloc(0, kLarge, false);
     for (ExtentId id : packing) {
-      if (id >= opened_) alloc(id, kChunkBytes, true), opened_ = id + 1;
+      if (id >= opened_) alloc(id, kSharedBytes, true), opened_ = id + 1;
     }
     const std::vector<OperandRef> operands = {{0, Access::kRead}, {packing[0], Access::kRead}, {packing[1], Access::kRead}};
     Input input;
@@ -76,15 +76,15 @@ TEST(EngineNeed, IsTheSameForEveryPacking) {
   for (const auto& packing : kPackings) {
     Packed run(kGiB);
     EXPECT_FALSE(run.refused(packing));
-    EXPECT_EQ(run.need(), kLarge + 3 * kChunkBytes);
+    EXPECT_EQ(run.need(), kLarge + 3 * kSharedBytes);
   }
 }
 
 TEST(EngineNeed, IsEnoughForEveryPackingAndAByteLessForNone) {
   for (const auto& packing : kPackings) {
-    EXPECT_FALSE(Packed(kLarge + 3 * kChunkBytes).refused(packing));
+    EXPECT_FALSE(Packed(kLarge + 3 * kSharedBytes).refused(packing));
     if (packing.back() == 3) continue;  // would not even be born there
-    EXPECT_TRUE(Packed(kLarge + 3 * kChunkBytes - 1).refused(packing));
+    EXPECT_TRUE(Packed(kLarge + 3 * kSharedBytes - 1).refused(packing));
   }
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 Runtime::Impl* the_impl_ = nullptr;
 std::atomic<Runtime*> current_{nullptr};
-constexpr Bytes kBudgetMin = 4 * kMiB;
+constexpr Bytes kBudgetMin = 2 * kSharedBytes;
 constexpr Bytes kUnlimited = Bytes{1} << 60;
 
 std::string mib(Bytes bytes) {
@@ -88,7 +88,7 @@ Status Runtime::Impl::start(const RuntimeOptions& wanted) {
   if (options.spill_dir.empty()) options.spill_dir = default_spill_dir();
   if (options.budget < kBudgetMin) {
     return Error{ErrorCode::kInvalidArgument, "a budget of " + mib(options.budget) +
-                 " is too small to hold even one small tensor", "budget", "Give at least 4 MiB."};
+                 " is too small to hold even one small tensor", "budget", "Give at least 1 MiB."};
   }
   Policy policy = make_policy(options.policy, table);
   if (!policy.planner) {
@@ -349,7 +349,8 @@ Status Runtime::Impl::stop() {
   {
     std::lock_guard guard(lock);
     for (ExtentId id = 0; id < extents.size(); ++id) {
-      if (extents[id].kind == HostExtent::Kind::kNone) continue;
+      // One that died while it travelled goes when it arrives: no op can have it.
+      if (extents[id].kind == HostExtent::Kind::kNone || table[id].dying) continue;
       if (table[id].where != Where::kResident) absent += table[id].bytes;
       all.push_back({id, Access::kWrite});
     }

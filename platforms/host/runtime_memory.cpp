@@ -99,7 +99,7 @@ Result<void*> Runtime::Impl::allocate_small(ThreadSlot& slot, std::size_t bytes)
       }
       return refused.error();
     }
-    Result<ExtentId> id = new_extent(slot, kChunkBytes, HostExtent::Kind::kSmall);
+    Result<ExtentId> id = new_extent(slot, kSharedBytes, HostExtent::Kind::kSmall);
     if (!id) return id.error();
     small->open(*id, extents[*id].range.address, site);
     bury_emptied();

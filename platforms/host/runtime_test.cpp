@@ -1,7 +1,5 @@
 // The runtime as the adapter uses it, without torch: programs of ops over storages whose bytes are
 // known, under budgets that do not hold them.
-#include "platforms/host/runtime.h"
-
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -17,94 +15,10 @@
 #include <random>
 #include <thread>
 
+#include "platforms/host/runtime_test_rig.h"
+
 namespace outsize::host {
 namespace {
-
-// ThreadSanitizer does not see that the kernel orders a raw access and the page move it waits for.
-#if defined(__SANITIZE_THREAD__)
-#define ORDERED_BY_KERNEL __attribute__((no_sanitize("thread"), noinline))
-#define SKIP_UNDER_TSAN(why) GTEST_SKIP() << why
-#else
-#define ORDERED_BY_KERNEL
-#define SKIP_UNDER_TSAN(why) (void)0
-#endif
-
-// A storage full of words derived from its seed.
-struct Tensor {
-  std::uint64_t* data = nullptr;
-  std::size_t bytes = 0;
-  std::uint64_t seed = 0;
-
-  ORDERED_BY_KERNEL void add(std::size_t word, std::uint64_t value) { data[word] += value; }
-  ORDERED_BY_KERNEL std::uint64_t at(std::size_t word) const { return data[word]; }
-  std::size_t words() const { return bytes / sizeof(std::uint64_t); }
-  Operand operand(Access access) const { return {data, bytes, access}; }
-  ORDERED_BY_KERNEL void fill(std::uint64_t new_seed) {
-    seed = new_seed;
-    for (std::size_t i = 0; i < words(); ++i) data[i] = seed * 0x9e3779b97f4a7c15ULL + i;
-  }
-  ORDERED_BY_KERNEL bool right() const {
-    for (std::size_t i = 0; i < words(); ++i) {
-      if (data[i] != seed * 0x9e3779b97f4a7c15ULL + i) return false;
-    }
-    return true;
-  }
-};
-
-std::vector<FaultMechanism> mechanisms() {
-  return {FaultMechanism::kUserfaultfd, FaultMechanism::kSignal};
-}
-
-class RuntimeTest : public ::testing::Test {
- protected:
-  // The mechanism is chosen once a process; each test body runs in a child of its own.
-  void in_child(const std::function<void(FaultMechanism)>& body) {
-    for (FaultMechanism mechanism : mechanisms()) {
-      const pid_t child = fork();
-      if (child == 0) {
-        alarm(240);  // sanitizers on a busy machine
-        body(mechanism);
-        std::fflush(nullptr);
-        _exit(::testing::Test::HasFailure() ? 1 : 0);
-      }
-      int status = 0;
-      waitpid(child, &status, 0);
-      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
-          << "mechanism " << static_cast<int>(mechanism) << " status " << status;
-    }
-  }
-};
-
-std::unique_ptr<Runtime> make(FaultMechanism mechanism, Bytes budget, const char* policy) {
-  RuntimeOptions options;
-  options.budget = budget;
-  options.faults = mechanism;
-  options.policy = policy;
-  options.spill_dir = ".";
-  auto runtime = Runtime::create(options);
-  if (!runtime) {
-    ADD_FAILURE() << runtime.error().message();
-    _exit(2);
-  }
-  return std::move(*runtime);
-}
-
-Tensor birth(Runtime& runtime, std::size_t bytes, std::uint64_t seed) {
-  Tensor t;
-  t.bytes = bytes;
-  EXPECT_TRUE(runtime.op_begin(bytes, {}, false).ok());
-  auto memory = runtime.allocate(bytes);
-  EXPECT_TRUE(memory.ok()) << memory.error().message();
-  t.data = static_cast<std::uint64_t*>(*memory);
-  t.fill(seed);
-  runtime.op_end();
-  return t;
-}
-
-void expect_within_budget(const Runtime& runtime) {
-  const Stats s = runtime.stats();
-  EXPECT_LE(s.resident_peak, s.budget);
-}
 
 TEST_F(RuntimeTest, BytesComeBackThroughOpsAndRawReads) {
   in_child([](FaultMechanism mechanism) {
@@ -511,31 +425,6 @@ TEST_F(RuntimeTest, VerifyNoticesADamagedSpillFile) {
     }
     EXPECT_GT(told, 0);
     _exit(::testing::Test::HasFailure() ? 1 : 0);  // the damaged bytes cannot be brought back
-  });
-}
-
-TEST_F(RuntimeTest, ShutdownBringsEverythingBackAndANewOneGoesOn) {
-  in_child([](FaultMechanism mechanism) {
-    auto runtime = make(mechanism, 16 * kMiB, "lookahead");
-    std::vector<Tensor> tensors;
-    for (std::uint64_t i = 0; i < 12; ++i) tensors.push_back(birth(*runtime, 2 * kMiB, i));
-    ASSERT_TRUE(runtime->shutdown().ok());
-    runtime.reset();
-    for (Tensor& t : tensors) {
-      EXPECT_TRUE(t.right());
-      t.fill(t.seed + 7);
-    }
-    runtime = make(mechanism, 16 * kMiB, "ondemand");
-    tensors.push_back(birth(*runtime, 2 * kMiB, 70));
-    for (const Tensor& t : tensors) {
-      const Operand read = t.operand(Access::kRead);
-      ASSERT_TRUE(runtime->op_begin(2, {&read, 1}, false).ok());
-      EXPECT_TRUE(t.right());
-      runtime->op_end();
-    }
-    EXPECT_LE(runtime->stats().resident, 16 * kMiB);
-    ASSERT_TRUE(runtime->shutdown().ok());
-    for (const Tensor& t : tensors) Runtime::deallocate(t.data);
   });
 }
 

@@ -112,7 +112,7 @@ void SmallStorages::open(ExtentId extent, char* base, SiteId) {
   page->base = base;
   // Zero pages until touched: large bookkeeping for large blocks costs nothing.
   page->blocks.reset(static_cast<Block*>(std::calloc(kGranules, sizeof(Block))));
-  held_ += kChunkBytes;
+  held_ += kSharedBytes;
   if (want_long_) {
     page->long_lived = true;
     page->run_max = kGranules;
@@ -175,7 +175,7 @@ bool SmallStorages::deallocate(ExtentId extent, char* address) {
 
 void SmallStorages::forget(ExtentId extent) {
   leave_lists(*by_id_[extent]);
-  held_ -= kChunkBytes;
+  held_ -= kSharedBytes;
   by_id_[extent].reset();
 }
 

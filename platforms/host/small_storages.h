@@ -1,9 +1,9 @@
-// Small storages (< 1 MiB) share extents of one chunk. Two classes:
+// Small storages (less than kLargeBytes) share extents of kSharedBytes. Two classes:
 //
 //   in birth order  what is born together is used together, so blocks are laid one after another;
 //                   an extent goes when all its blocks have died
 //   long-lived      blocks whose birth site has been seen to outlive a step fill the holes of
-//                   long-lived extents, so that one kept scalar never strands a chunk
+//                   long-lived extents, so that one kept scalar never strands an extent
 //
 // An extent of the first class that still has live blocks two steps after it was closed joins the
 // second class, and the sites of those blocks are remembered. When more than twice the live bytes
@@ -26,7 +26,7 @@ namespace outsize::host {
 class SmallStorages {
  public:
   static constexpr Bytes kGranule = 64;
-  static constexpr std::uint32_t kGranules = static_cast<std::uint32_t>(kChunkBytes / kGranule);
+  static constexpr std::uint32_t kGranules = static_cast<std::uint32_t>(kSharedBytes / kGranule);
 
   explicit SmallStorages(const ExtentTable& table) : table_(table) {}
 

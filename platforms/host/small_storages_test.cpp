@@ -47,7 +47,7 @@ TEST_F(SmallStoragesTest, BornTogetherLiesTogether) {
   EXPECT_EQ(first, second);
   EXPECT_EQ(next - at, kBlock);
   EXPECT_EQ(small_.live(), 2 * kBlock);
-  EXPECT_EQ(small_.held(), kChunkBytes);
+  EXPECT_EQ(small_.held(), kSharedBytes);
 }
 
 TEST_F(SmallStoragesTest, AnExtentThatEmptiesWhileItIsFilledIsReusedFromItsStart) {

@@ -15,7 +15,7 @@ MIB = 1 << 20
 GIB = 1 << 30
 
 AUTO_SHARE = 0.75
-SMALLEST_BUDGET = 8 * MIB  # four chunks of 2 MiB; less is surely a slip (`2` for `2GiB`)
+SMALLEST_BUDGET = 1 * MIB  # two shared extents; less is surely a slip (`2` for `2GiB`)
 
 _UNITS = {
     "": 1,
