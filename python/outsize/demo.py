@@ -18,7 +18,7 @@ from outsize.bench.progress import Progress
 from outsize.bench.runner import Run, WorkerError, count_peaks, take_turns
 from outsize.bench.workloads import Workload, WorkloadError
 from outsize.cli import Parser, add_engine_options, positive
-from outsize.units import GIB, MIB, SMALLEST_BUDGET, format_bytes, format_seconds
+from outsize.units import GIB, MIB, SMALLEST_SHARE, format_bytes, format_seconds
 
 PLAIN_NEEDS = 8 * GIB  # resident, with the default malloc
 KNOWN_PEAK = 4070 * MIB  # counted where plain fits, by the same counter
@@ -90,7 +90,7 @@ def contestants(
     told = workload.for_steps(WARMUP + steps)
     runs = [Run("plain PyTorch", "plain", told, WARMUP)] if with_plain else []
     for share in SHARES:
-        budget = max(peak * share // 100, SMALLEST_BUDGET)
+        budget = max(peak * share // 100, SMALLEST_SHARE)
         enable = options | {"budget": budget}
         runs.append(Run(f"outsize, {share} %", "outsize", told, WARMUP, budget, enable))
     return runs

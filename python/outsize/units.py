@@ -16,6 +16,7 @@ GIB = 1 << 30
 
 AUTO_SHARE = 0.75
 SMALLEST_BUDGET = 1 * MIB  # two shared extents; less is surely a slip (`2` for `2GiB`)
+SMALLEST_SHARE = 8 * MIB  # a share of a toy's peak (demo, bench) is not made smaller than this
 
 _UNITS = {
     "": 1,

@@ -20,7 +20,7 @@ from outsize.bench.swap import SwapUnavailable, kernel_swap
 from outsize.bench.workloads import Workload, WorkloadError
 from outsize.checkup import default_spill_dir
 from outsize.cli import Parser, add_engine_options, fail, positive, size
-from outsize.units import GIB, SMALLEST_BUDGET, SizeError, format_bytes, parse_size
+from outsize.units import GIB, SMALLEST_SHARE, SizeError, format_bytes, parse_size
 
 MALLOCS = {
     "default malloc": {},
@@ -150,7 +150,7 @@ def budget_bytes(text: str, peak: int) -> tuple[str, int]:
         share = float(text[:-1]) / 100
     except ValueError:
         raise SizeError(f"'{text}' is not a share.") from None
-    return text, max(int(peak * share), SMALLEST_BUDGET)
+    return text, max(int(peak * share), SMALLEST_SHARE)
 
 
 def seatings(runs: list[Run], peak: int) -> list[list[Run]]:
