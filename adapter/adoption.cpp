@@ -95,6 +95,11 @@ bool adopt_storage(c10::StorageImpl& storage) {
     refusals().add(data, bytes);
     return false;
   }
+  // Before the lock: who waits for room must hold nothing that an op inside needs.
+  if (plain) {
+    const GateEntry gate;
+    if (gate.runtime() != nullptr) gate.runtime()->room_to_adopt(bytes);
+  }
   static std::mutex* const adopting = new std::mutex;
   const std::lock_guard lock(*adopting);
   // Another thread may have been faster.

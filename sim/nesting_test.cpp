@@ -119,6 +119,46 @@ TEST(Nesting, ASmallBirthOfItsOwnMakesItTheCallers) {
   }
 }
 
+// What small storages need does not grow with the extents they lie in: an op whose operands lie in
+// more than fit reaches them through raw accesses, and sees the right bytes.
+TEST(Nesting, SmallOperandsInMoreExtentsThanFit) {
+  for (const char* policy : {"lookahead", "ondemand"}) {
+    Program program;
+    auto& actions = program.threads.emplace_back();
+    auto add = [&](Action::Kind kind) -> Action& {
+      actions.emplace_back().kind = kind;
+      return actions.back();
+    };
+    for (int i = 0; i < 40; ++i) {
+      Action& action = add(Action::Kind::kBirth);
+      action.object = program.objects++;
+      action.bytes = kSharedBytes;
+      action.flag = true;
+      add(Action::Kind::kShare).object = program.objects - 1;
+    }
+    for (int step = 0; step < 3; ++step) {
+      Action& op = add(Action::Kind::kOpBegin);
+      op.site = 1;
+      for (ObjectId i = 0; i < 40; ++i) op.operands.push_back({i, i % 3 == 0 ? Access::kWrite : Access::kRead});
+      add(Action::Kind::kOpEnd).flag = true;
+      add(Action::Kind::kStep);
+    }
+    SimOptions options;
+    options.policy = policy;
+    options.budget = kSharedMax * kSharedBytes;
+    SimDriver driver(program, options);
+    const SimResult result = driver.run();
+    EXPECT_EQ(result.refused_budget, 0);
+    EXPECT_EQ(result.stats.need_peak, options.budget);
+    EXPECT_GT(result.faults_in_ops, 0);
+    for (const std::string& problem : result.problems) ADD_FAILURE() << problem;
+
+    options.budget -= 1;
+    SimDriver tight(program, options);
+    EXPECT_EQ(tight.run().refused_budget, 3);
+  }
+}
+
 long nanos_an_inner_op(const Program& program, int inner) {
   SimOptions options;
   options.budget = 1000 * kGiB;

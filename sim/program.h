@@ -19,7 +19,7 @@ struct Action {
   enum class Kind : std::uint8_t {
     kOpBegin,    // site, operands, in_backward
     kOpEnd,      // flag: the kernel touches its operands once more before it ends
-    kBirth,      // object, bytes
+    kBirth,      // object, bytes, flag: an extent for small storages, the first of which follows (kShare)
     kShare,      // object: a small storage is born in the object's extent, if that is resident
     kDeath,      // object
     kWork,       // duration passes

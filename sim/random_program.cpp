@@ -53,6 +53,11 @@ class Writer {
     action.object = new_object();
     action.bytes = size();
     alive_.push_back(action.object);
+    if (!random_.chance(30)) return;
+    action.bytes = kSharedBytes;
+    action.flag = true;
+    const ObjectId object = action.object;
+    add(Action::Kind::kShare).object = object;
   }
   bool may_die(ObjectId object) const {
     return std::find(pinned_.begin(), pinned_.end(), object) == pinned_.end();
@@ -99,7 +104,7 @@ class Writer {
     begin.kind = Action::Kind::kOpBegin;
     begin.site = 1 + random_.below(12);
     begin.in_backward = random_.chance(30);
-    const auto count = random_.between(0, 4);
+    const auto count = random_.chance(4) ? random_.between(10, 30) : random_.between(0, 4);
     for (std::int64_t i = 0; i < count; ++i) {
       ObjectId object = 0;
       if (!pick(object)) break;

@@ -140,7 +140,7 @@ bool SimDriver::perform(ThreadId id, Thread& t, const Action& action) {
     default:  // kShare
       if (!memory_.cell(extent).resident) return true;
       input.kind = Input::Kind::kTouch;
-      feed(input);
+      if (feed(input) == Outcome::kWait) return true;  // refused
       if (memory_.cell(extent).guarded) problem("a birth went into a guarded extent");
       memory_.change(extent);
       return true;
@@ -192,6 +192,10 @@ void SimDriver::granted(ThreadId id) {
 
 void SimDriver::refused(ThreadId id, Refusal refusal) {
   Thread& t = threads_[id];
+  if (program_.threads[id][t.at].kind == Action::Kind::kShare) {  // the op goes on without it
+    ++result_.refused_budget;
+    return;
+  }
   const Action& action = program_.threads[id][t.at++];
   result_.stall += now_ - t.since;
   t.state = State::kReady;
@@ -206,18 +210,23 @@ void SimDriver::refused(ThreadId id, Refusal refusal) {
   }
 }
 
+// Small storages that did not fit with the rest of an op: it reaches them through raw accesses.
+bool SimDriver::loose(ExtentId extent) const {
+  return table_[extent].shared && table_[extent].pins == 0;
+}
+
 // A kernel reads its operands as soon as it runs, and writes some.
 void SimDriver::op_runs(const Action& action) {
   for (const ObjectRef& ref : action.operands) {
     const ExtentId extent = extent_of(ref.object);
-    if (extent == kNoExtent) continue;
+    if (extent == kNoExtent || loose(extent)) continue;
     if (const char* wrong = memory_.wrong(extent)) {
       problem("an op began and for extent " + std::to_string(extent) + " " + wrong);
     }
   }
   for (const ObjectRef& ref : action.operands) {
     const ExtentId extent = extent_of(ref.object);
-    if (extent == kNoExtent || ref.access == Access::kRead) continue;
+    if (extent == kNoExtent || ref.access == Access::kRead || loose(extent)) continue;
     if (memory_.cell(extent).guarded) problem("an op writes to a guarded extent");
     memory_.change(extent);
   }
@@ -252,6 +261,7 @@ bool SimDriver::birth(ThreadId id, Thread& t, const Action& action) {
   input.thread = id;
   input.extent = t.extent = new_extent();
   input.bytes = action.bytes;
+  input.flag = action.flag;
   input.now = now_;
   bytes_[t.extent] = action.bytes;
   t.state = State::kWaits;

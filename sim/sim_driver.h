@@ -84,6 +84,7 @@ class SimDriver {
   void death(const Action& action);
   bool pin(ThreadId id, Thread& t, const Action& action);
   bool access(Thread& t, ExtentId extent, bool write);
+  bool loose(ExtentId extent) const;
   void op_runs(const Action& action);
   ExtentId extent_of(ObjectId id) const { return objects_[id].extent; }
   ExtentId new_extent();

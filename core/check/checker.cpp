@@ -109,7 +109,7 @@ void Checker::hold_all(Thread& t) {
   if (t.frames.empty()) return;
   for (auto& [id, hold] : t.frames.back().holds) {
     Extent& e = extent(id);
-    hold.held = e.state == State::kResident;
+    hold.held = e.state == State::kResident && !(t.frames.back().crowded && e.shared);
     if (hold.held && hold.write) ++e.version;
   }
 }
@@ -129,6 +129,7 @@ void Checker::pop_frame(Thread& t) {
   if (t.frames.empty()) return;
   t.frames.back().small += popped.small_born;
   t.frames.back().small_born += popped.small_born;
+  t.frames.back().crowded = t.frames.back().crowded || popped.crowded;
   inherit(t.frames.back(), popped);
   hold_all(t);
 }
@@ -301,15 +302,27 @@ void Checker::lend() {
 
 // --- judgement --------------------------------------------------------------------------------
 
-// What the innermost op lists, with what it asks for; small storages as if each lay apart, up to
-// kSharedMax of them.
+// What the innermost op lists, with what it asks for; small storages as if each lay apart, but no
+// more than kSharedMax of them.
 Bytes Checker::claimed(const Thread& t, Bytes alloc, bool shared) const {
-  Bytes apart = shared ? 0 : alloc, together = shared ? alloc : 0;
   if (t.frames.empty()) return alloc;
   const Frame& frame = t.frames.back();
-  for (const auto& [id, hold] : frame.holds) (extents_[id].shared ? together : apart) += extents_[id].bytes;
-  const std::uint32_t small = std::min(frame.small + (shared ? 1 : 0), kSharedMax);
-  return apart + std::max(together, small * kSharedBytes);
+  Bytes apart = shared ? 0 : alloc;
+  for (const auto& [id, hold] : frame.holds) apart += extents_[id].shared ? 0 : extents_[id].bytes;
+  return apart + std::min(frame.small + (shared ? 1 : 0), kSharedMax) * kSharedBytes;
+}
+
+// Whether a waiting thread asks for more than fits, all its shared extents counted: then it goes on
+// without these.
+bool Checker::crowded(ThreadId id) const {
+  const Thread& t = threads_[id];
+  if (t.frames.empty()) return false;
+  Bytes sum = t.waits == Waits::kAlloc ? t.alloc : 0;
+  for (ExtentId other = 0; other < extents_.size(); ++other) {
+    const Extent& e = extents_[other];
+    if (e.user_pins > 0 || t.frames.back().holds.count(other) > 0) sum += e.bytes;
+  }
+  return sum > budget_;
 }
 
 Bytes Checker::needed(ThreadId id) const {
@@ -333,6 +346,7 @@ const char* Checker::holder(ExtentId id, bool writers_only) const {
     if (t.waits != Waits::kNo || t.frames.empty() || t.frames.back().lent) continue;
     const auto at = t.frames.back().holds.find(id);
     if (at == t.frames.back().holds.end() || !at->second.held) continue;
+    if (t.frames.back().crowded && extents_[id].shared) continue;
     if (at->second.write || !writers_only) return "a running op";
   }
   return nullptr;
@@ -356,6 +370,11 @@ void Checker::finish(const Input& input) {
   seen_.erase(std::unique(seen_.begin(), seen_.end()), seen_.end());
   for (ExtentId id : seen_) check_extent(id);
   check_progress();
+  for (ThreadId id = 0; id < threads_.size(); ++id) {  // also if more room comes while it waits
+    if (threads_[id].waits == Waits::kNo || threads_[id].frames.empty()) continue;
+    Frame& frame = threads_[id].frames.back();
+    frame.crowded = frame.crowded || crowded(id);
+  }
   if (faults_ > 0) lend();
   if (input.kind == Input::Kind::kOpBegin && outcome_ == Outcome::kGo && resident_ > budget_) {
     violation(1, "an op went on while more than the budget is resident");

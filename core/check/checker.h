@@ -71,6 +71,7 @@ class Checker {
     std::map<ExtentId, Hold> holds;
     bool lent = false;  // a raw access had to wait meanwhile: its pins may have been lent
     std::uint32_t small = 0, small_born = 0;  // small storages it met; born in it
+    bool crowded = false;  // its shared extents did not fit: it reaches them through raw accesses
   };
   enum class Waits : std::uint8_t { kNo, kOp, kAlloc, kTouch };
   struct Thread {
@@ -117,6 +118,7 @@ class Checker {
   void inherit(Frame& caller, const Frame& popped);
   void hold_all(Thread& t);
   Bytes claimed(const Thread& t, Bytes alloc, bool shared) const;
+  bool crowded(ThreadId id) const;
   void suspend(Thread& t);
   void lend();
   void birth(Thread& t, ExtentId id, Bytes bytes, bool shared);

@@ -41,7 +41,10 @@ void Checker::grant(const Command& command) {
     return;
   }
   if (!t.frames.empty()) {
-    for (const auto& [id, hold] : t.frames.back().holds) {
+    Frame& frame = t.frames.back();
+    frame.crowded = frame.crowded || crowded(command.thread);
+    for (const auto& [id, hold] : frame.holds) {
+      if (frame.crowded && extent(id).shared) continue;
       if (extent(id).state != State::kResident) {
         violation(3, who + " goes on without " + name(id));
       }

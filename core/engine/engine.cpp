@@ -147,7 +147,7 @@ void Engine::add_entry(Thread& t, ExtentId id, Access access, bool born) {
     }
   }
   if (born) tidy(t);
-  t.entries.push_back({id, e.frame, access, false, born, false});
+  t.entries.push_back({id, e.frame, access, false, born, false, false});
   e.frame = frame.serial;
   frame.bytes += e.bytes;
   if (e.shared) frame.shared += e.bytes;
@@ -162,7 +162,7 @@ bool Engine::lists(const Thread& t, std::size_t end, ExtentId id) {
 }
 
 void Engine::pin_entry(Entry& entry) {
-  if (entry.pinned || entry.extent == kNoExtent) return;
+  if (entry.pinned || entry.loose || entry.extent == kNoExtent) return;
   Extent& e = table_[entry.extent];
   entry.pinned = true;
   ++e.pins;

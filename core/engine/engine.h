@@ -76,6 +76,7 @@ class Engine {
     bool pinned = false;
     bool born = false;
     bool inherited = false;        // born in an inner op
+    bool loose = false;            // never pinned: raw accesses bring it
   };
   struct Frame {
     std::size_t first = 0;  // in Thread::entries
@@ -143,6 +144,7 @@ class Engine {
   bool make_room(Bytes need);
   Bytes write_victims(Bytes missing);
   bool lend_pins(ThreadId but);
+  bool loosen(Thread& t);
   bool others_run(ThreadId but) const;
   void refuse(ThreadId id, Thread& t, Refusal refusal, Bytes needed);
   void admit_ready();

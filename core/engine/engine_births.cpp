@@ -28,11 +28,11 @@ Outcome Engine::alloc(const Input& input) {
   return Outcome::kWait;
 }
 
-// The bytes that `frame` needs in RAM at once, with what is about to be added to it.
+// The bytes that `frame` needs in RAM at once, with what is about to be added to it. Shared extents
+// beyond those can be loosened.
 Bytes Engine::need(const Frame& frame, Bytes bytes, Bytes shared, std::uint32_t small) {
-  const Bytes packed = frame.shared + shared;
   const Bytes apart = kSharedBytes * std::min(frame.small + small, kSharedMax);
-  return frame.bytes + bytes - packed + std::max(packed, apart);
+  return frame.bytes + bytes - frame.shared - shared + apart;
 }
 
 Bytes Engine::alloc_need(const Thread& t, Bytes bytes, bool shared) {

@@ -47,7 +47,7 @@ void Engine::admit_ready() {
     const std::size_t first = t.frames.empty() ? t.entries.size() : t.frames.back().first;
     for (std::size_t k = first; k < t.entries.size() && ready; ++k) {
       const ExtentId extent = t.entries[k].extent;
-      ready = extent == kNoExtent || table_[extent].where == Where::kResident;
+      ready = extent == kNoExtent || t.entries[k].loose || table_[extent].where == Where::kResident;
     }
     if (!ready) {
       ++i;
@@ -68,7 +68,7 @@ bool Engine::try_admit(ThreadId id, Thread& t) {
     bool ready = true;
     for (std::size_t i = first; i < t.entries.size(); ++i) {
       Entry& entry = t.entries[i];
-      if (entry.pinned || entry.extent == kNoExtent) continue;
+      if (entry.pinned || entry.loose || entry.extent == kNoExtent) continue;
       Extent& e = table_[entry.extent];
       if (e.where == Where::kResident) {
         pin_entry(entry);
@@ -96,7 +96,8 @@ bool Engine::try_admit(ThreadId id, Thread& t) {
     if (reading_ > 0 || writing_ > 0) return false;
     if (lend_pins(id)) continue;
     if (others_run(id)) return false;
-    refuse(id, t, Refusal::kBudget, alloc_need(t, t.alloc, t.alloc_shared));
+    if (loosen(t)) continue;
+    refuse(id, t, Refusal::kBudget, alloc_need(t, t.alloc, t.alloc > 0 && t.alloc_shared));
     return true;
   }
   t.waiting = t.entering = false;
@@ -179,6 +180,25 @@ bool Engine::lend_pins(ThreadId but) {
     }
   }
   return lent;
+}
+
+// Lets go of the shared extents of the innermost op: small storages that lie in more of them than
+// fit. It reads and writes those through raw accesses, a few at a time; what it bore goes last.
+bool Engine::loosen(Thread& t) {
+  const std::size_t first = t.frames.empty() ? t.entries.size() : t.frames.back().first;
+  bool loosened = false;
+  for (const bool born : {false, true}) {
+    for (std::size_t i = first; i < t.entries.size(); ++i) {
+      Entry& entry = t.entries[i];
+      if (entry.loose || entry.born != born || entry.extent == kNoExtent) continue;
+      if (!table_[entry.extent].shared) continue;
+      unpin_entry(entry);
+      table_[entry.extent].wanted = false;
+      entry.loose = loosened = true;
+    }
+    if (loosened) return true;
+  }
+  return false;
 }
 
 bool Engine::others_run(ThreadId but) const {

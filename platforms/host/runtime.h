@@ -76,6 +76,8 @@ class Runtime {
   // Whether `address` lies in the arena (also true after shutdown()).
   static bool owns(const void* address) noexcept;
 
+  // Bytes that are in RAM already will be adopted: others make way. May block.
+  void room_to_adopt(std::size_t bytes);
   // Takes over, in place, memory that was born before us: addresses do not change. `free` is called
   // with `address` when deallocate_adopted is. Private file mappings keep their file as lower copy.
   // Returns false where the range cannot be adopted (shared mapping, too small): leave it alone.

@@ -93,6 +93,14 @@ void Runtime::Impl::add_adopted_operands(const Operand& operand) {
   }
 }
 
+void Runtime::room_to_adopt(std::size_t bytes) {
+  Impl& m = *the_impl();
+  if (m.in_child.load(std::memory_order_relaxed)) return;
+  ThreadSlot& slot = m.slot();
+  std::lock_guard guard(m.lock);
+  m.room_to_adopt(slot, static_cast<Bytes>(bytes));
+}
+
 bool Runtime::adopt(void* address, std::size_t bytes, void (*free)(void*), void* context) {
   Impl& m = *the_impl();
   if (m.in_child.load(std::memory_order_relaxed) || bytes < static_cast<std::size_t>(kLargeBytes)) {
@@ -136,6 +144,41 @@ bool Runtime::adopt(void* address, std::size_t bytes, void (*free)(void*), void*
     return false;
   }
   return m.adopt_range(std::move(range), file);
+}
+
+// The bytes are in RAM already, and count from now on: others leave first, and pages of the pool go.
+// An extent that gets no pages asks for the room. Where none can be had (the op is refused later, or
+// the tensor alone is larger than the budget) they are adopted all the same.
+void Runtime::Impl::room_to_adopt(ThreadSlot& thread, Bytes bytes) {
+  const bool outside = thread.depth == 0;
+  Input input;
+  input.kind = Input::Kind::kOpBegin;
+  input.thread = thread.id;
+  input.now = engine->watching() ? monotonic_now() : 0;
+  thread.signal.store(0, std::memory_order_relaxed);
+  if (outside && feed(input) == Outcome::kWait && !wait(thread, "adoption", monotonic_now())) return;
+  const ExtentId id = new_id();
+  input = Input{};
+  input.kind = Input::Kind::kAlloc;
+  input.thread = thread.id;
+  input.extent = id;
+  input.bytes = bytes;
+  thread.signal.store(0, std::memory_order_relaxed);
+  if (feed(input) == Outcome::kGo || wait(thread, "adoption", monotonic_now())) {
+    input = Input{};
+    input.kind = Input::Kind::kDeath;
+    input.extent = id;
+    feed(input);
+  } else {
+    free_ids.push_back(id);
+  }
+  if (outside) {
+    input = Input{};
+    input.kind = Input::Kind::kOpEnd;
+    input.thread = thread.id;
+    feed(input);
+  }
+  pool->trim(std::max<Bytes>(0, pool->bytes() - bytes));
 }
 
 // Replaces a file mapping, piece by piece, by memory of ours whose valid copy is the file; pieces

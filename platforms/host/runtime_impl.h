@@ -105,6 +105,7 @@ struct Runtime::Impl {
   bool is_stray(const char* address);
 
   // --- adoption (runtime_adopt.cpp), under the lock
+  void room_to_adopt(ThreadSlot& thread, Bytes bytes);
   bool adopt_range(AdoptedRange range, bool file);
   const AdoptedRange* adopted_at(const void* address) const;
   void release_adopted(ExtentId id);

@@ -227,20 +227,21 @@ def views(record: Record) -> None:
 
 @program
 def sparse_embedding(record: Record) -> None:
-    embedding = nn.Embedding(6000, 192, sparse=True)
+    tables = nn.ModuleList(nn.Embedding(3000, 192, sparse=True) for _ in range(6))
     head = stack(3, 192)
-    sparse = torch.optim.SparseAdam(embedding.parameters(), 0.01)
+    sparse = torch.optim.SparseAdam(tables.parameters(), 0.01)
     dense = torch.optim.SGD(head.parameters(), 0.1)
     for _ in range(3):
-        words, labels = torch.randint(6000, (64, 40)), torch.randint(192, (64,))
-        loss = F.cross_entropy(head(embedding(words).mean(1)), labels)
+        words, labels = torch.randint(3000, (64, 40)), torch.randint(192, (64,))
+        meaning = sum(table(words).mean(1) for table in tables)
+        loss = F.cross_entropy(head(meaning), labels)
         sparse.zero_grad()
         dense.zero_grad()
         loss.backward()
-        record.add("loss", loss, embedding.weight.grad)
+        record.add("loss", loss, *(table.weight.grad for table in tables))
         sparse.step()
         dense.step()
-    record.model([embedding.weight, *head.parameters()])
+    record.model([*tables.parameters(), *head.parameters()])
 
 
 class Rows(torch.utils.data.Dataset):
