@@ -18,16 +18,21 @@ struct Control {
 };
 
 Control& control() {
-  static Control* const instance = [] {
-    // The child has neither the runtime's threads nor the right to end it for the parent.
-    pthread_atfork([] { control().mutex.lock(); }, [] { control().mutex.unlock(); },
-                   [] {
-                     (void)control().runtime.release();
-                     control().mutex.unlock();
-                   });
-    return new Control;
-  }();
+  static Control* const instance = new Control;
   return *instance;
+}
+
+// The child has neither the runtime's threads nor the right to end it for the parent. Registered
+// after the runtime's and the gate's handlers, so that a fork takes the locks in the order in which
+// disable() does: this one first.
+void watch_forks_of_control() {
+  static const int registered = pthread_atfork([] { control().mutex.lock(); },
+                                               [] { control().mutex.unlock(); },
+                                               [] {
+                                                 (void)control().runtime.release();
+                                                 control().mutex.unlock();
+                                               });
+  (void)registered;
 }
 
 }  // namespace
@@ -53,6 +58,7 @@ Status enable(const host::RuntimeOptions& options) {
   install_allocator();
   all.runtime = std::move(*runtime);
   open_gate(all.runtime.get());
+  watch_forks_of_control();
   return {};
 }
 

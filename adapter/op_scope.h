@@ -31,10 +31,8 @@ class OpScope {
     const Status status = runtime.op_begin(site, operands.operands(), in_backward);
     if (!status.ok()) throw_error(status.error());
   }
-  ~OpScope() {
-    // Gone only in a forked child, which must not touch the parent's runtime.
-    if (open_runtime() == &runtime_) runtime_.op_end();
-  }
+  // Also while the gate closes: it waits for us. In a forked child op_end does nothing.
+  ~OpScope() { runtime_.op_end(); }
   OpScope(const OpScope&) = delete;
   OpScope& operator=(const OpScope&) = delete;
 

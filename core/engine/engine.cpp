@@ -204,7 +204,11 @@ void Engine::restore(Thread& t) {
     if (entry.extent == kNoExtent) continue;
     Extent& e = table_[entry.extent];
     --e.soft;
-    if (e.where == Where::kResident) pin_entry(entry);
+    if (e.where == Where::kResident) {
+      pin_entry(entry);
+    } else if (entry.access == Access::kWrite) {
+      e.exposed = true;  // it may be written to without a pin
+    }
   }
 }
 

@@ -194,6 +194,8 @@ bool Engine::loosen(Thread& t) {
       if (!table_[entry.extent].shared) continue;
       unpin_entry(entry);
       table_[entry.extent].wanted = false;
+      // It will be written to without a pin (Note [Exposed extents] in runtime.cpp).
+      if (entry.access == Access::kWrite) table_[entry.extent].exposed = true;
       entry.loose = loosened = true;
     }
     if (loosened) return true;
@@ -276,7 +278,9 @@ bool Engine::serve_faults() {
       bool lent = lend_pins(~ThreadId{0});
       for (Thread& t : threads_) {
         for (Entry& entry : t.entries) {
-          lent = lent || (entry.pinned && entry.extent != kNoExtent);
+          const bool holds = entry.pinned && entry.extent != kNoExtent;
+          if (holds && entry.access == Access::kWrite) table_[entry.extent].exposed = true;
+          lent = lent || holds;
           unpin_entry(entry);
         }
       }

@@ -1,5 +1,6 @@
 #include "platforms/host/machine_cgroup.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -67,12 +68,25 @@ Bytes read_bytes(const std::string& path) {
   return static_cast<Bytes>(value);
 }
 
+// A line of memory.stat; 0 where there is none.
+Bytes read_field(const std::string& path, const std::string& name) {
+  std::ifstream file(path);
+  std::string key;
+  Bytes value = 0;
+  while (file >> key >> value) {
+    if (key == name) return value;
+  }
+  return 0;
+}
+
 void take_tighter(const std::string& directory, bool v2, Bytes total, CgroupMemory* tightest) {
   const Bytes limit = read_bytes(directory + (v2 ? "/memory.max" : "/memory.limit_in_bytes"));
   if (limit < 0 || (total > 0 && limit >= total)) return;
   if (tightest->limit != 0 && limit >= tightest->limit) return;
   const Bytes used = read_bytes(directory + (v2 ? "/memory.current" : "/memory.usage_in_bytes"));
-  *tightest = {limit, used < 0 ? 0 : used};
+  // Files read earlier count as used, but go when memory is wanted.
+  const Bytes cached = read_field(directory + "/memory.stat", v2 ? "inactive_file" : "total_inactive_file");
+  *tightest = {limit, std::max<Bytes>(used - cached, 0)};
 }
 
 }  // namespace

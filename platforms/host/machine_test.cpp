@@ -53,6 +53,8 @@ TEST_F(CgroupTest, V2TakesTheTightestOnThePath) {
   write("/sys/fs/cgroup/user/job/step/memory.max", "max\n");
   EXPECT_EQ(read().limit, 2 * kGiB);
   EXPECT_EQ(read().used, kGiB);
+  write("/sys/fs/cgroup/user/job/memory.stat", "anon 5\nfile 9\ninactive_file 73741824\n");
+  EXPECT_EQ(read().used, 1'000'000'000);
 }
 
 TEST_F(CgroupTest, V1KnowsItsHugeNumber) {

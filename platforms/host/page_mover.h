@@ -52,6 +52,9 @@ class PageMover {
   virtual Status move_out(void* src, void* dst, Bytes bytes) = 0;
   // open or guarded -> closed, pages given back to the system.
   virtual Status discard(void* address, Bytes bytes) = 0;
+  // `address`, closed, has held small pages: what the system keeps of them is forgotten, so that huge
+  // pages can come there whole. Needs Linux 6.14; without effect elsewhere.
+  virtual void forget_small_pages(void* address, Bytes bytes) { (void)address, (void)bytes; }
   // open -> guarded; guarded -> open (wakes blocked writers).
   virtual Status guard(void* address, Bytes bytes) = 0;
   virtual Status unguard(void* address, Bytes bytes) = 0;

@@ -63,37 +63,114 @@ Result<PageRange> PagePool::take(Bytes bytes) {
                  "allocation of " + std::to_string(bytes) + " bytes",
                  "Raise the limit on virtual memory (ulimit -v) and start again."};
   }
+  filled_ = 0;
   if (Status status = fill(*range); !status) {
+    present_ -= filled_;
     mover_.discard(range->address, range->bytes).ok();
-    space_.put_back(*range);
+    give_back(*range);
     return status.error();
   }
   return *range;
 }
 
-// Moves warm pages under `range`, from the smallest range that has enough, else from the largest;
-// what is still missing is fresh.
+// Whole chunks come from whole chunks and stay huge pages; what is left of a chunk comes from what is
+// left of others. A huge page that moves to where small pages have been is split, and so is the next
+// one that moves to where it leaves from: mixed once, all would be small before long.
 Status PagePool::fill(const PageRange& range) {
+  const Bytes whole = range.bytes / kChunkBytes * kChunkBytes;
+  Result<Bytes> done = fill_whole(range.address, whole);
+  if (!done) return done.error();
+  if (Status status = fresh(range.address + *done, whole - *done); !status) return status;
+  return fill_rest(range.address + whole, range.bytes - whole);
+}
+
+// How many of the `bytes`, a number of whole chunks, warm pages were found for.
+Result<Bytes> PagePool::fill_whole(char* address, Bytes bytes) {
   Bytes done = 0;
-  while (done < range.bytes && !ranges_.empty()) {
-    auto at = ranges_.lower_bound(range.bytes - done);
-    if (at == ranges_.end()) at = std::prev(at);
+  while (done < bytes) {
+    auto at = ranges_.lower_bound(bytes - done);
+    if (at == ranges_.end() && at != ranges_.begin()) at = std::prev(at);
+    if (at == ranges_.end() || at->first < kChunkBytes) break;
     PageRange source = *pop(at);
-    const Bytes piece = std::min(source.bytes, range.bytes - done);
-    source.bytes -= piece;
-    Status moved = mover_.move_in(source.address + source.bytes, range.address + done, piece, false);
-    if (!moved) return moved;
+    if (source.bytes % kChunkBytes != 0) source = cut_rest(source);
+    const Bytes piece = std::min(source.bytes, bytes - done);
+    Status moved = take_end(source, address + done, piece);
+    if (!moved) return moved.error();
     done += piece;
-    if (source.bytes > 0) {
-      put(source);
-    } else {
-      space_.put_back(source);
-    }
   }
-  if (done == range.bytes) return {};
-  if (Status fresh = mover_.populate(range.address + done, range.bytes - done); !fresh) return fresh;
-  add_present(range.bytes - done);
+  return done;
+}
+
+// Less than a chunk.
+Status PagePool::fill_rest(char* address, Bytes bytes) {
+  for (Bytes done = 0; done < bytes;) {
+    const Bytes missing = bytes - done;
+    auto at = ranges_.lower_bound(missing);
+    if ((at == ranges_.end() || at->first >= kChunkBytes) && at != ranges_.begin()) at = std::prev(at);
+    if (at == ranges_.end() || (at->first >= kChunkBytes && present_ + missing <= limit_)) {
+      return fresh(address + done, missing);
+    }
+    PageRange source = *pop(at);
+    if (source.bytes > kChunkBytes) {
+      source = source.bytes % kChunkBytes != 0 ? cut_rest(source) : cut(source, source.bytes - kChunkBytes);
+      put(source);  // looked at again
+      continue;
+    }
+    const Bytes piece = std::min(source.bytes, missing);
+    if (Status moved = take_end(source, address + done, piece); !moved) return moved;
+    done += piece;
+  }
   return {};
+}
+
+// Keeps the first `bytes` of a range, whole chunks; the rest goes to the pool as a range of its own.
+PageRange PagePool::cut(const PageRange& range, Bytes bytes) {
+  const auto chunks = static_cast<std::uint32_t>(bytes / kChunkBytes);
+  put({range.address + bytes, range.bytes - bytes, range.chunks - chunks});
+  return {range.address, bytes, chunks};
+}
+
+PageRange PagePool::cut_rest(const PageRange& range) {
+  return cut(range, range.bytes / kChunkBytes * kChunkBytes);
+}
+
+// Moves the last `bytes` of `source` under `address`; what is left of it goes back to the pool.
+Status PagePool::take_end(PageRange source, char* address, Bytes bytes) {
+  Status moved = mover_.move_in(source.address + source.bytes - bytes, address, bytes, false);
+  if (!moved) {
+    drop(source);
+    return moved;
+  }
+  filled_ += bytes;
+  source.bytes -= bytes;
+  const auto left = static_cast<std::uint32_t>(round_up(source.bytes, kChunkBytes) / kChunkBytes);
+  if (left < source.chunks) {
+    char* const first = source.address + static_cast<Bytes>(left) * kChunkBytes;
+    give_back({first, bytes, source.chunks - left});
+    source.chunks = left;
+  }
+  if (source.bytes > 0) put(source);
+  return {};
+}
+
+// Fresh pages; what the pool holds makes way where the limit asks for it.
+Status PagePool::fresh(char* address, Bytes bytes) {
+  if (bytes == 0) return {};
+  const Bytes excess = present_ + bytes - limit_;
+  if (excess > 0) trim(std::max<Bytes>(bytes_ - excess, 0));
+  if (Status status = mover_.populate(address, bytes); !status) return status;
+  add_present(bytes);
+  filled_ += bytes;
+  return {};
+}
+
+// Addresses whose pages have left. Where small pages were, huge ones may come next.
+void PagePool::give_back(const PageRange& range) {
+  if (range.bytes % kChunkBytes != 0) {
+    const Bytes whole = range.bytes / kChunkBytes * kChunkBytes;
+    mover_.forget_small_pages(range.address + whole, kChunkBytes);
+  }
+  space_.put_back(range);
 }
 
 void PagePool::put(const PageRange& range) {
@@ -103,7 +180,7 @@ void PagePool::put(const PageRange& range) {
 
 void PagePool::drop(const PageRange& range) {
   mover_.discard(range.address, range.bytes).ok();
-  space_.put_back(range);
+  give_back(range);
   present_ -= range.bytes;
 }
 

@@ -8,6 +8,7 @@
 // Threading: not thread-safe; the runtime calls under its lock.
 #pragma once
 
+#include <limits>
 #include <map>
 #include <optional>
 #include <vector>
@@ -48,6 +49,10 @@ class PagePool {
   Result<PageRange> take(Bytes bytes);
   // The range's pages are nobody's now. They are present, readable and writable.
   void put(const PageRange& range);
+  // Addresses of a range whose pages moved elsewhere.
+  void give_back(const PageRange& range);
+  // Fresh pages take the place of pooled ones rather than make more than `bytes` present.
+  void set_limit(Bytes bytes) { limit_ = bytes; }
   // Gives pages back to the system until at most `keep` stay.
   void trim(Bytes keep);
 
@@ -61,6 +66,12 @@ class PagePool {
 
  private:
   Status fill(const PageRange& range);
+  Result<Bytes> fill_whole(char* address, Bytes bytes);
+  Status fill_rest(char* address, Bytes bytes);
+  PageRange cut(const PageRange& range, Bytes bytes);
+  PageRange cut_rest(const PageRange& range);
+  Status take_end(PageRange source, char* address, Bytes bytes);
+  Status fresh(char* address, Bytes bytes);
   std::optional<PageRange> pop(std::map<Bytes, std::vector<PageRange>>::iterator at);
   void drop(const PageRange& range);
 
@@ -68,6 +79,8 @@ class PagePool {
   PageMover& mover_;
   std::map<Bytes, std::vector<PageRange>> ranges_;  // by bytes; the last put goes first
   Bytes bytes_ = 0, present_ = 0, present_peak_ = 0;
+  Bytes filled_ = 0;  // of the range being filled
+  Bytes limit_ = std::numeric_limits<Bytes>::max() / 2;
 };
 
 }  // namespace outsize::host

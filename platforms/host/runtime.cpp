@@ -119,8 +119,10 @@ Status Runtime::Impl::start(const RuntimeOptions& wanted) {
     }
     log = std::make_unique<DecisionLog>(
         [this](std::string_view line) { std::fwrite(line.data(), 1, line.size(), log_file); });
+    log->header(options.policy, options.budget, slots, slots);
     engine->set_log(log.get());
   }
+  pool->set_limit(options.budget);
   pool->reset_peak();
   stall = 0;
   tensor_peak = large_live + small->live();
@@ -343,16 +345,22 @@ void Runtime::unpin(const void* address, std::size_t bytes) noexcept {
 
 // --- the end ----------------------------------------------------------------------------------
 
+// Every extent that an op can have. One that died while it travels goes when it arrives.
+std::vector<OperandRef> Runtime::Impl::living() const {
+  std::vector<OperandRef> all;
+  for (ExtentId id = 0; id < extents.size(); ++id) {
+    if (extents[id].kind == HostExtent::Kind::kNone || table[id].dying) continue;
+    all.push_back({id, Access::kWrite});
+  }
+  return all;
+}
+
 Status Runtime::Impl::stop() {
   Bytes absent = 0;
-  std::vector<OperandRef> all;
   {
     std::lock_guard guard(lock);
-    for (ExtentId id = 0; id < extents.size(); ++id) {
-      // One that died while it travelled goes when it arrives: no op can have it.
-      if (extents[id].kind == HostExtent::Kind::kNone || table[id].dying) continue;
-      if (table[id].where != Where::kResident) absent += table[id].bytes;
-      all.push_back({id, Access::kWrite});
+    for (const OperandRef& operand : living()) {
+      if (table[operand.extent].where != Where::kResident) absent += table[operand.extent].bytes;
     }
   }
   const MemoryLimits limits = memory_limits();
@@ -370,7 +378,9 @@ Status Runtime::Impl::stop() {
   input.kind = Input::Kind::kBudget;
   input.bytes = kUnlimited;
   feed(input);
-  // As operands that are written: everything comes back and no copy below is trusted any more.
+  // As operands that are written: everything comes back and no copy below is trusted any more. Other
+  // threads' tensors may have died since the count.
+  const std::vector<OperandRef> all = living();
   input = Input{};
   input.kind = Input::Kind::kOpBegin;
   input.thread = waiting.id;

@@ -147,37 +147,37 @@ bool Runtime::adopt(void* address, std::size_t bytes, void (*free)(void*), void*
 }
 
 // The bytes are in RAM already, and count from now on: others leave first, and pages of the pool go.
-// An extent that gets no pages asks for the room. Where none can be had (the op is refused later, or
-// the tensor alone is larger than the budget) they are adopted all the same.
+// An extent that gets no pages asks for the room, in an op of its own. Where none can be had (the
+// tensor alone is larger than the budget) they are adopted all the same: an op that needs them is
+// refused.
 void Runtime::Impl::room_to_adopt(ThreadSlot& thread, Bytes bytes) {
-  const bool outside = thread.depth == 0;
-  Input input;
-  input.kind = Input::Kind::kOpBegin;
-  input.thread = thread.id;
-  input.now = engine->watching() ? monotonic_now() : 0;
-  thread.signal.store(0, std::memory_order_relaxed);
-  if (outside && feed(input) == Outcome::kWait && !wait(thread, "adoption", monotonic_now())) return;
-  const ExtentId id = new_id();
-  input = Input{};
-  input.kind = Input::Kind::kAlloc;
-  input.thread = thread.id;
-  input.extent = id;
-  input.bytes = bytes;
-  thread.signal.store(0, std::memory_order_relaxed);
-  if (feed(input) == Outcome::kGo || wait(thread, "adoption", monotonic_now())) {
-    input = Input{};
-    input.kind = Input::Kind::kDeath;
-    input.extent = id;
-    feed(input);
-  } else {
-    free_ids.push_back(id);
-  }
-  if (outside) {
-    input = Input{};
-    input.kind = Input::Kind::kOpEnd;
+  auto ask = [&](Input& input) {
     input.thread = thread.id;
-    feed(input);
+    thread.signal.store(0, std::memory_order_relaxed);
+    if (feed(input) == Outcome::kGo || wait(thread, "adoption", monotonic_now())) return true;
+    if (thread.refusal == Refusal::kIo) io_error_pending = true;  // the next op tells
+    return false;
+  };
+  Input op;
+  op.kind = Input::Kind::kOpBegin;
+  op.now = engine->watching() ? monotonic_now() : 0;
+  if (!ask(op)) return;
+  Input room;
+  room.kind = Input::Kind::kAlloc;
+  room.extent = new_id();
+  room.bytes = bytes;
+  if (ask(room)) {
+    Input death;
+    death.kind = Input::Kind::kDeath;
+    death.extent = room.extent;
+    feed(death);
+  } else {
+    free_ids.push_back(room.extent);
   }
+  Input end;
+  end.kind = Input::Kind::kOpEnd;
+  end.thread = thread.id;
+  feed(end);
   pool->trim(std::max<Bytes>(0, pool->bytes() - bytes));
 }
 

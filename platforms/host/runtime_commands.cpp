@@ -154,7 +154,7 @@ void Runtime::Impl::install(const Command& command) {
   HostExtent& e = extents[command.extent];
   Status status = mover->move_in(e.staging.address, e.range.address, e.range.bytes, command.flag);
   if (!status) die(status.error().message());
-  space.put_back(e.staging);
+  pool->give_back(e.staging);
   e.staging = {};
 }
 
@@ -220,7 +220,7 @@ void Runtime::Impl::release(ExtentId id) {
     pool->put(e.range);
     if (!serving) pool->trim(0);
   } else {
-    space.put_back(e.range);
+    pool->give_back(e.range);
   }
   e = HostExtent{};
   free_ids.push_back(id);

@@ -27,7 +27,6 @@ namespace outsize::host {
 struct HostExtent {
   enum class Kind : std::uint8_t { kNone, kLarge, kSmall, kAdopted };
   Kind kind = Kind::kNone;
-  bool orphan = false;           // adopted, its owner waits for the release
   PageRange range;               // where its bytes belong
   PageRange staging;             // where a read under way puts them
   Slot slot;                     // its copy in the spill file
@@ -71,6 +70,7 @@ struct Runtime::Impl {
   static Result<std::unique_ptr<Impl>> make(const RuntimeOptions& options);
   Status start(const RuntimeOptions& options);
   Status stop();
+  std::vector<OperandRef> living() const;
 
   // --- under the lock
   Outcome feed(const Input& input);          // engine, then its commands

@@ -54,8 +54,6 @@ Result<ExtentId> Runtime::Impl::new_extent_in_op(ThreadSlot& slot, Bytes bytes,
       return status.error();
     }
   }
-  HostExtent& e = extents[id];
-  e.kind = kind;
   Result<PageRange> range = pool->take(bytes);
   if (!range) {
     Input death;
@@ -64,6 +62,7 @@ Result<ExtentId> Runtime::Impl::new_extent_in_op(ThreadSlot& slot, Bytes bytes,
     feed(death);
     return range.error();
   }
+  extents[id].kind = kind;
   extents[id].range = *range;
   const auto chunk = static_cast<std::size_t>((range->address - arena) / kChunkBytes);
   for (std::uint32_t i = 0; i < range->chunks; ++i) chunk_owner[chunk + i] = id;

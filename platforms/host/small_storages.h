@@ -86,7 +86,6 @@ class SmallStorages {
   const ExtentTable& table_;
   std::vector<std::unique_ptr<Page>> by_id_;
   Page* open_ = nullptr;
-  Page* open_long_ = nullptr;  // receives long-lived births when no hole fits
   Pages closed_;               // of the first class, oldest first
   Pages long_lived_;
   std::vector<ExtentId> emptied_;

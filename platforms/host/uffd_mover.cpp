@@ -49,6 +49,7 @@ class UffdMover final : public PageMover {
   Status move_in(void* src, void* dst, Bytes bytes, bool guarded) override;
   Status move_out(void* src, void* dst, Bytes bytes) override;
   Status discard(void* address, Bytes bytes) override;
+  void forget_small_pages(void* address, Bytes bytes) override;
   Status guard(void* address, Bytes bytes) override;
   Status unguard(void* address, Bytes bytes) override;
   void resume(void* address, Bytes bytes) override;
@@ -318,6 +319,11 @@ Status UffdMover::discard(void* address, Bytes bytes) {
   if (!page_aligned(address, bytes)) return misaligned("discard", address, bytes);
   if (madvise(address, size_of(bytes), MADV_DONTNEED) == 0) return {};
   return os_error(ErrorCode::kInternal, "discard: madvise(MADV_DONTNEED)", errno, range_text(address, bytes));
+}
+
+// Page tables that are empty go with MADV_DONTNEED (CONFIG_PT_RECLAIM).
+void UffdMover::forget_small_pages(void* address, Bytes bytes) {
+  if (move_) (void)madvise(address, size_of(bytes), MADV_DONTNEED);
 }
 
 Status UffdMover::guard(void* address, Bytes bytes) {

@@ -20,11 +20,18 @@ def limits() -> MemoryLimits:
     for limit_file, usage_file in _cgroup_files():
         try:
             limit, usage = int(limit_file.read_text()), int(usage_file.read_text())
+            usage -= _cached(usage_file.parent / "memory.stat")
         except (OSError, ValueError):  # "max", or no such file
             continue
         if limit < _UNLIMITED and (not tightest or limit - usage < tightest - used):
             tightest, used = limit, usage
     return MemoryLimits(total, available, tightest, used)
+
+
+def _cached(stat_file: Path) -> int:
+    """Bytes of files read earlier, which go when memory is wanted."""
+    fields = dict(line.split() for line in stat_file.read_text().splitlines())
+    return int(fields.get("total_inactive_file", fields.get("inactive_file", 0)))
 
 
 def _cgroup_files() -> list[tuple[Path, Path]]:
