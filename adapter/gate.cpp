@@ -81,7 +81,7 @@ bool another_thread_inside() {
   });
 }
 
-// In a forked child only this thread exists, and it goes on without us (DESIGN.md, Fork). The
+// In a forked child only this thread exists, and it goes on without us. The
 // others' states are left behind: what they own belongs to threads that are not here.
 void forget_in_child() {
   detail::open_runtime.store(nullptr, std::memory_order_relaxed);

@@ -49,6 +49,12 @@ TEST(EngineFuzz, NoInvariantBreaks) {
     ADD_FAILURE() << "OUTSIZE_FUZZ_SEED=" << seed << "\n" << problems;
     if (++bad == 5) break;
   }
+  if (one == 0 && runs >= 1000) {  // the programs press as hard as they are meant to
+    EXPECT_GT(sum.evictions, 100 * static_cast<std::int64_t>(runs));
+    EXPECT_GT(sum.faults, static_cast<std::int64_t>(runs));
+    EXPECT_GT(refused_budget, 0);
+    EXPECT_GT(refused_io, 0);
+  }
   std::printf("ops %ld, reads %ld, writes %ld, evictions %ld, faults %ld, refused %ld + %ld, fatal %ld\n",
               sum.ops, sum.reads, sum.writes, sum.evictions, sum.faults, refused_budget, refused_io, fatal);
 }

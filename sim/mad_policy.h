@@ -1,5 +1,5 @@
 // A policy that foresees nonsense and decides nonsense, from a seed. Predictions and plans may cost
-// time, never correctness (DESIGN 4.4): the fuzz runs with it under the same judge.
+// time, never correctness: the fuzz runs with it under the same judge.
 #pragma once
 
 #include "planners/registry/policies.h"

@@ -28,7 +28,7 @@ def program(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build / "train"
 
 
-def train(program: Path, budget_mib: int) -> subprocess.CompletedProcess[str]:
+def train(program: Path, budget_mib: float) -> subprocess.CompletedProcess[str]:
     return subprocess.run([program, "--budget", str(budget_mib), "--steps", "4"],
                           capture_output=True, text=True, timeout=300)
 
@@ -45,8 +45,8 @@ def test_same_losses_under_a_budget(program: Path) -> None:
 
 
 def test_what_cannot_work_is_said(program: Path) -> None:
-    tiny = train(program, 1)
-    assert tiny.returncode == 1 and "4 MiB" in tiny.stderr
+    tiny = train(program, 0.5)
+    assert tiny.returncode == 1 and "1 MiB" in tiny.stderr
     refused = train(program, 8)
     assert refused.returncode == 1
     assert "needs" in refused.stderr and "budget" in refused.stderr

@@ -354,7 +354,10 @@ def test_threads_of_every_kind_are_included(core: FakeCore) -> None:
         early.submit(lambda: seen.append(threading.get_ident())).result()
         _thread.start_new_thread(bare, ())
         done.wait(10)
-        time.sleep(0.05)  # its wrapper undoes the inclusion after `bare` is done
+        for _ in range(1000):  # its wrapper undoes the inclusion after `bare` is done
+            if (seen[-1], False) in core.included:
+                break
+            time.sleep(0.01)
         for ident in seen:
             assert (ident, True) in core.included
             assert (ident, False) in core.included
@@ -629,8 +632,8 @@ def test_the_live_line_in_a_log_is_rare(monkeypatch: pytest.MonkeyPatch) -> None
         time.sleep(0.004)
     line.stop()
     shown = out.getvalue().splitlines()
-    # Which step it catches first is up to the scheduler; that it stays rare is not.
-    assert 2 <= len(shown) <= 5 and all(row.startswith("outsize: step ") for row in shown)
+    # Which steps it catches is up to the scheduler; that it stays rare is not.
+    assert 1 <= len(shown) <= 5 and all(row.startswith("outsize: step ") for row in shown)
 
 
 def test_the_terminal_is_left_as_it_was() -> None:

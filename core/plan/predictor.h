@@ -1,5 +1,5 @@
 // What a predictor is: it watches ops, births and deaths, and says when an extent is used next and
-// what comes soon. It is never trusted for correctness, only for time (DESIGN 4.4).
+// what comes soon. It is never trusted for correctness, only for time.
 //
 // Positions count ops: position() is now; the next op of this step stands at position().
 // Called by the engine only, on one thread at a time; allocates nothing per op once warm.

@@ -90,6 +90,12 @@ Status Runtime::Impl::start(const RuntimeOptions& wanted) {
     return Error{ErrorCode::kInvalidArgument, "a budget of " + mib(options.budget) +
                  " is too small to hold even one small tensor", "budget", "Give at least 1 MiB."};
   }
+  const bool signal = std::string_view(mover->name()).starts_with("signal");
+  if (options.faults != FaultMechanism::kAuto && signal != (options.faults == FaultMechanism::kSignal)) {
+    return Error{ErrorCode::kInvalidArgument,
+                 std::string("pages are moved by ") + mover->name() + " already, since this process's first session",
+                 "faults", "Leave it at auto, or start a new process."};
+  }
   Policy policy = make_policy(options.policy, table);
   if (!policy.planner) {
     std::string known;

@@ -67,7 +67,7 @@ void expect_ours_still_works(MoverRig& rig) {
 }
 
 TEST(SignalFaults, ForeignFaultsReachTheHandlerBeforeUs) {
-  if (kSanitized) GTEST_SKIP();
+  if (kSanitized) GTEST_SKIP() << "sanitizers have a SIGSEGV handler of their own";
   const ForeignHandler foreign;
   MoverRig rig(Mechanism::kSignal);
   ASSERT_TRUE(rig.available()) << rig.why_not();
@@ -80,7 +80,7 @@ TEST(SignalFaults, ForeignFaultsReachTheHandlerBeforeUs) {
 }
 
 TEST(SignalFaults, ReinstallPutsUsBeforeALaterHandler) {
-  if (kSanitized) GTEST_SKIP();
+  if (kSanitized) GTEST_SKIP() << "sanitizers have a SIGSEGV handler of their own";
   MoverRig rig(Mechanism::kSignal);
   ASSERT_TRUE(rig.available()) << rig.why_not();
   const ForeignHandler foreign;  // as faulthandler.enable() would
@@ -102,7 +102,7 @@ void reporter(int signal) {
 }
 
 TEST(SignalFaultsDeathTest, CrashesStillKillWithTheRightSignal) {
-  if (kSanitized) GTEST_SKIP();
+  if (kSanitized) GTEST_SKIP() << "sanitizers have a SIGSEGV handler of their own";
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   EXPECT_EXIT({
     signal(SIGSEGV, SIG_DFL);
@@ -117,7 +117,7 @@ TEST(SignalFaultsDeathTest, CrashesStillKillWithTheRightSignal) {
 }
 
 TEST(SignalFaultsDeathTest, AReporterThatRaisesAgainDoesNotGoInCircles) {
-  if (kSanitized) GTEST_SKIP();
+  if (kSanitized) GTEST_SKIP() << "sanitizers have a SIGSEGV handler of their own";
   testing::GTEST_FLAG(death_test_style) = "threadsafe";
   for (const bool reporter_first : {true, false}) {
     EXPECT_EXIT({

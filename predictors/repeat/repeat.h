@@ -1,5 +1,5 @@
-// `repeat`: the next step is like the last one (DESIGN 4.2), and what a forward pass saved comes
-// back in reverse order of birth (DESIGN 4.1) where no earlier step tells.
+// `repeat`: the next step is like the last one, and what a forward pass saved comes
+// back in reverse order of birth where no earlier step tells.
 //
 // The op sites of the running step are aligned with those of the last: in step while they agree;
 // after a difference a new place is taken up once two ops in a row agree with it. Next uses, the

@@ -36,7 +36,7 @@ def rows(stats: Stats) -> list[tuple[str, str]]:
         ("disk writes", _disk_writes(stats)),
     ]
     if stats.raw_faults:
-        table.append(("raw accesses", f"{stats.raw_faults:,} page faults outside any op"))
+        table.append(("raw accesses", f"{stats.raw_faults:,} page faults"))
     table.append(("smallest budget", _smallest(stats)))
     return table
 

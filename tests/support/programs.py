@@ -127,8 +127,8 @@ def transformer_fused(record: Record) -> None:
 
 @program
 def many_small(record: Record) -> None:
-    """Thousands of storages below 1 MiB: parameters, gradients, optimizer state, activations."""
-    sizes = [16 + 8 * (i % 120) for i in range(1000)]
+    """More than a thousand small storages: parameters, gradients, optimizer state, activations."""
+    sizes = [16 + 8 * (i % 120) for i in range(350)]
     weights = [torch.randn(n, 8, requires_grad=True) for n in sizes]
     optimizer = torch.optim.Adam(weights, 1e-2, foreach=False)
     kept: list[Tensor] = []
@@ -140,7 +140,7 @@ def many_small(record: Record) -> None:
         loss.backward()
         optimizer.step()
         kept.append(loss.detach())
-        kept += [h.detach() for h in hidden[step::200]]  # these outlive their step
+        kept += [h.detach() for h in hidden[step::70]]  # these outlive their step
     record.add("kept", *kept)
     record.model(weights)
 
@@ -339,7 +339,7 @@ def example(record: Record, name: str, *options: str) -> None:
 
 @program
 def tree_lstm(record: Record) -> None:
-    example(record, "tree_lstm", "--hidden", "128", "--batch", "3", "--max-nodes", "100")
+    example(record, "tree_lstm", "--hidden", "128", "--batch", "2", "--max-nodes", "70")
 
 
 @program
