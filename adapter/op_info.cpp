@@ -142,8 +142,8 @@ bool is_foreach_loop(const c10::OperatorHandle& op, std::string_view name) {
   return name.starts_with("aten::_foreach_") && !op.hasKernelForDispatchKey(c10::DispatchKey::CPU);
 }
 
-// An op defined in Python runs as Python code. Its inner ops come back to us, and pinning its operands
-// meanwhile could deadlock: it needs the GIL to end, which a thread that waits for room may hold.
+// An op defined in Python runs as Python code. Its inner ops come back to us and pin what they need;
+// to pin its operands throughout would only keep room from others.
 bool is_python_code(const c10::OperatorHandle& op) {
   return op.debug().find(".py:") != std::string::npos;  // "registered at FILE:LINE"
 }

@@ -5,13 +5,16 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/StorageImpl.h>
 #include <pybind11/eval.h>
+#include <torch/csrc/Exceptions.h>
 #include <torch/csrc/utils/pybind.h>
 #include <torch/version.h>
+#include <unistd.h>
 
 #include <string>
 
 #include "adapter/adoption.h"
 #include "adapter/control.h"
+#include "adapter/errors.h"
 #include "adapter/interception.h"
 #include "adapter/operands.h"
 #include "platforms/host/machine.h"
@@ -30,17 +33,48 @@ struct Exceptions {
 };
 Exceptions exceptions;  // written once, at import
 
+PyObject* exception_type(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kOutOfBudget: return exceptions.budget;
+    case ErrorCode::kOutOfSpace:
+    case ErrorCode::kIo: return exceptions.spill;
+    default: return exceptions.base;
+  }
+}
+
 void check(const Status& status) {
   if (status.ok()) return;
-  PyObject* type = exceptions.base;
-  switch (status.error().code) {
-    case ErrorCode::kOutOfBudget: type = exceptions.budget; break;
-    case ErrorCode::kOutOfSpace:
-    case ErrorCode::kIo: type = exceptions.spill; break;
-    default: break;
-  }
-  PyErr_SetString(type, status.error().message().c_str());
+  PyErr_SetString(exception_type(status.error().code), status.error().message().c_str());
   throw py::error_already_set();
+}
+
+// Thrown inside ops, on any thread and without the GIL; PyTorch makes it a Python exception.
+struct OpError final : torch::PyTorchError {
+  explicit OpError(const Error& error) : PyTorchError(error.message()), type(exception_type(error.code)) {}
+  PyObject* python_type() override { return type; }
+  PyObject* type;
+};
+
+// A thread that waits with the GIL would keep out the very thread it waits for, when that one is
+// inside an op whose kernel is written in Python.
+void* leave_gil() {
+  if (Py_IsInitialized() == 0 || PyGILState_Check() == 0) return nullptr;
+  return PyEval_SaveThread();
+}
+
+bool interpreter_ends() {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing() != 0;
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
+}
+
+// While the interpreter ends, Python would end this (daemon) thread in the middle of ours.
+void take_gil_back(void* left) {
+  if (left == nullptr) return;
+  while (interpreter_ends()) pause();
+  PyEval_RestoreThread(static_cast<PyThreadState*>(left));
 }
 
 template <class Call>
@@ -240,6 +274,8 @@ PYBIND11_MODULE(_core, module) {
   module.doc() = "The compiled part of outsize. Programs use the outsize package instead.";
   py::module_::import("torch");
   make_exceptions(module);
+  set_thrower([](const outsize::Error& error) { throw OpError(error); });
+  outsize::host::Runtime::set_wait_hooks({leave_gil, take_gil_back});
   module.def("create", &create, arg("budget"), arg("policy") = "lookahead", arg("spill_dir") = "",
              arg("spill_limit") = 0, arg("faults") = "auto", arg("io_threads") = 4,
              arg("verify") = false, arg("decision_log") = "");

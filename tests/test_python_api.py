@@ -32,6 +32,7 @@ from outsize import api, compiled, launcher, live, patching, raw, report, steps
 from outsize.counters import Stats
 from outsize.errors import Unavailable
 from outsize.units import GIB, MIB, SizeError
+from support.launch import run_json
 
 
 class FakeCore:
@@ -724,9 +725,16 @@ def test_threads_train_under_one_budget() -> None:
     assert stats.tensor_bytes_peak > 20 * MIB  # the thread's tensors were seen
 
 
+def test_a_thread_that_waits_lets_go_of_the_gil() -> None:
+    found = run_json("gil_wait.py", timeout=60)
+    assert found["traces"] == [5] and found["waited"]
+    assert found["peak"] <= 96 * MIB
+
+
 def test_an_op_that_cannot_fit_is_a_budget_error() -> None:
+    assert issubclass(outsize.BudgetError, torch.OutOfMemoryError)
     with outsize.budget("16MiB"):
-        refused = (outsize.BudgetError, torch.OutOfMemoryError)  # before an op, or inside one
+        refused = outsize.BudgetError
         with pytest.raises(refused, match=r"the budget is 16\.0 MiB"):
             torch.ones(64 << 20).add(1)
         assert torch.ones(4).sum().item() == 4  # and the program goes on

@@ -100,7 +100,6 @@ class Engine {
     Bytes alloc = 0;             // waits in kAlloc for this many bytes
     bool alloc_shared = false;
     ExtentId alloc_extent = kNoExtent;
-    std::uint64_t ticket = 0;
   };
 
   Outcome op_begin(const Input& input);
@@ -177,7 +176,6 @@ class Engine {
   Bytes reading_ = 0, writing_ = 0;
   std::uint64_t clock_ = 0;   // inputs so far
   std::uint64_t serial_ = 0;  // frames so far
-  std::uint64_t tickets_ = 0;
   std::uint64_t read_rate_ = 0, write_rate_ = 0;
   Nanos now_ = 0;
   int write_failures_ = 0;    // in a row, while a raw access waits for room

@@ -17,7 +17,6 @@ constexpr int kFaultAttempts = 8;
 
 void Engine::enqueue(ThreadId id, Thread& t) {
   t.waiting = true;
-  t.ticket = ++tickets_;
   // Allocations inside running ops hold pins that others wait for: they go first.
   const bool inside = t.alloc > 0;
   auto at = queue_.begin();

@@ -4,7 +4,7 @@
 //
 //      kFree --birth--> kResident <--read done-- kFetching <--fetch-- kAbsent
 //                          |  \------------------evict (valid copy)----^
-//                          +--death--> kFree (or kDying until its transfer ends)
+//                          +--death--> kFree (`dying` until its transfer ends)
 //
 // Beside it, the copy below: kNone, kWriting (a transfer reads the resident bytes), kValid.
 // A resident extent with a valid or growing copy is guarded: a write to it is noticed.

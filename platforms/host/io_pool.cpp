@@ -58,8 +58,7 @@ void drop_from_cache(const IoRequest& request, std::int64_t offset, Bytes bytes)
 Error transfer_error(const IoRequest& request, std::int64_t offset, Bytes asked, Bytes done, int error) {
   const bool read = request.kind == IoRequest::Kind::kRead;
   std::string what = std::string(read ? "pread" : "pwrite") + " of " + std::to_string(asked) +
-                     " bytes at offset " + std::to_string(offset) + " of the spill file (or of an adopted weights file; descriptor " +
-                     std::to_string(request.fd) + ") ";
+                     " bytes at offset " + std::to_string(offset) + " ";
   what += error != 0 ? "failed: " + errno_text(error) + "."
                      : "stopped after " + std::to_string(done) + " bytes.";
   const ErrorCode code = error != 0 && !read ? code_of_errno(error) : ErrorCode::kIo;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
+#include <string_view>
 
 #include "planners/registry/policies.h"
 #include "platforms/host/machine.h"
@@ -20,11 +21,6 @@ Runtime::Impl* the_impl_ = nullptr;
 std::atomic<Runtime*> current_{nullptr};
 constexpr Bytes kBudgetMin = 2 * kSharedBytes;
 constexpr Bytes kUnlimited = Bytes{1} << 60;
-
-std::string mib(Bytes bytes) {
-  const Bytes tenths = (bytes * 10 + kMiB - 1) / kMiB;
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " MiB";
-}
 
 std::string default_spill_dir() {
   const char* set = std::getenv("TMPDIR");
@@ -173,46 +169,6 @@ bool Runtime::owns(const void* address) noexcept {
   return p >= m->arena && p < m->arena + static_cast<Bytes>(m->arena_chunks) * kChunkBytes;
 }
 
-// --- threads ----------------------------------------------------------------------------------
-
-ThreadSlot& Runtime::Impl::slot() {
-  thread_local ThreadSlot* mine = nullptr;
-  if (mine == nullptr) {
-    std::lock_guard guard(lock);
-    auto made = std::make_unique<ThreadSlot>();
-    made->id = static_cast<ThreadId>(threads.size());
-    made->sites.reserve(64);
-    mine = made.get();
-    threads.push_back(std::move(made));
-  }
-  return *mine;
-}
-
-Error Runtime::Impl::budget_error(Bytes needed, const char* doing, SiteId site) const {
-  const auto name = names.find(site);
-  const std::string op = name == names.end() ? doing : name->second;
-  return Error{ErrorCode::kOutOfBudget,
-               op + " needs " + mib(needed) + " of tensors in memory at once (operands, results and "
-               "workspace), the budget is " + mib(options.budget), doing,
-               "Give a budget of at least " + std::to_string(round_up(needed, kMiB) / kMiB) +
-               "MiB, or make the batch smaller."};
-}
-
-Error Runtime::Impl::refusal_error(const ThreadSlot& waiting, const char* doing) const {
-  if (waiting.refusal == Refusal::kIo) return waiting.error;
-  return budget_error(waiting.needed, doing, waiting.sites.empty() ? 0 : waiting.sites.back());
-}
-
-// Called with the lock held, after an input answered kWait; returns with it held.
-Status Runtime::Impl::wait(ThreadSlot& waiting, const char* doing, Nanos since) {
-  lock.unlock();
-  waiting.signal.wait(0, std::memory_order_acquire);
-  lock.lock();
-  stall += monotonic_now() - since;
-  if (waiting.refused) return refusal_error(waiting, doing);
-  return {};
-}
-
 // --- ops --------------------------------------------------------------------------------------
 
 ExtentId Runtime::Impl::extent_at(const void* address) const {
@@ -245,7 +201,7 @@ Status Runtime::op_begin(SiteId site, std::span<const Operand> operands, bool in
   std::lock_guard guard(m.lock);
   if (m.io_error_pending) {
     m.io_error_pending = false;
-    return m.io_error;
+    return m.told_in_op(m.io_error, "operands", site);
   }
   m.resolve(operands);
   Input input;
@@ -419,7 +375,13 @@ Status Runtime::Impl::stop() {
   pool->trim(0);
   engine->set_log(nullptr);
   log.reset();
-  if (log_file != nullptr) std::fclose(std::exchange(log_file, nullptr));
+  if (log_file != nullptr) {
+    const bool lost = std::ferror(log_file) != 0;
+    if (std::fclose(std::exchange(log_file, nullptr)) != 0 || lost) {
+      std::fprintf(stderr, "outsize: the decision log %s is not whole: it could not be written.\n",
+                   options.decision_log.c_str());
+    }
+  }
   return {};
 }
 

@@ -4,8 +4,8 @@
 // feeds the engine real inputs one at a time under one short lock. All policy is in the engine's
 // planner; all torch is in the adapter.
 //
-// Threading: every function may be called from any thread, with or without Python's GIL; none of
-// them ever takes the GIL. Functions that may block say so.
+// Threading: every function may be called from any thread, with or without Python's GIL. Functions
+// that may block say so; what a thread should let go of meanwhile (the GIL) is up to WaitHooks.
 #pragma once
 
 #include <cstddef>
@@ -56,8 +56,18 @@ struct Stats {
   std::string policy, spill_dir;
 };
 
+// Called around every wait of an op or an allocation: `leave` lets go of what others may need in
+// order to go on, `back` takes it again and is given what `leave` returned.
+struct WaitHooks {
+  void* (*leave)() = nullptr;
+  void (*back)(void* left) = nullptr;
+};
+
 class Runtime {
  public:
+  // For the life of the process; both functions or none. Before the first create().
+  static void set_wait_hooks(WaitHooks hooks) noexcept;
+
   // Checks everything that can fail before training starts: budget, spill directory (tmpfs, full,
   // read-only), fault mechanism. One Runtime a process at a time.
   static Result<std::unique_ptr<Runtime>> create(const RuntimeOptions& options);

@@ -7,7 +7,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 
@@ -181,8 +184,33 @@ void Runtime::Impl::room_to_adopt(ThreadSlot& thread, Bytes bytes) {
   pool->trim(std::max<Bytes>(0, pool->bytes() - bytes));
 }
 
-// Replaces a file mapping, piece by piece, by memory of ours whose valid copy is the file; pieces
-// that were written to keep their bytes.
+// Replaces a piece of a file mapping by memory of ours: `absent`, where its bytes are still the
+// file's, with them where it was written to. False, with nothing changed, if it cannot be.
+bool Runtime::Impl::replace_mapping(char* address, Bytes bytes, int fd, std::int64_t offset,
+                                    bool& absent) {
+  const auto size = static_cast<std::size_t>(bytes);
+  std::vector<char> changed;
+  absent = !any_private_copy(address, bytes);
+  if (!absent) changed.assign(address, address + size);
+  if (mmap(address, size, PROT_READ | PROT_WRITE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
+    return false;
+  }
+  if (!absent) std::memcpy(address, changed.data(), size);
+  if (mover->attach(address, bytes)) {
+    if (!absent || mover->discard(address, bytes)) return true;
+    mover->detach(address, bytes).ok();
+  }
+  if (absent && mmap(address, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, fd, offset) == MAP_FAILED) {
+    std::fprintf(stderr, "outsize: a mapping of a weights file was lost while it was taken over "
+                 "(mmap: %s). The run stops rather than go on with wrong bytes.\n", std::strerror(errno));
+    std::abort();
+  }
+  return false;
+}
+
+// A file mapping is replaced piece by piece by memory whose valid copy is the file. Where that stops
+// half-way (too many mappings), what follows stays as it was.
 bool Runtime::Impl::adopt_range(AdoptedRange range, bool file) {
   const std::int64_t source =
       file ? static_cast<std::int64_t>(range.pieces.front()) * kPageBytes : 0;
@@ -190,22 +218,14 @@ bool Runtime::Impl::adopt_range(AdoptedRange range, bool file) {
   if (!file && madvise(range.first, static_cast<std::size_t>(range.managed), MADV_POPULATE_WRITE) != 0) {
     return false;
   }
-  std::vector<char> changed;
   if (!file && !mover->attach(range.first, range.managed)) return false;
   for (Bytes at = 0; at < range.managed; at += kAdoptedPiece) {
     char* address = range.first + at;
     const Bytes bytes = std::min(kAdoptedPiece, range.managed - at);
     bool absent = false;
-    if (file) {
-      absent = !any_private_copy(address, bytes);
-      if (!absent) changed.assign(address, address + bytes);
-      if (mmap(address, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
-               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED) {
-        return false;
-      }
-      if (!absent) std::memcpy(address, changed.data(), static_cast<std::size_t>(bytes));
-      if (!mover->attach(address, bytes)) return false;
-      if (absent && !mover->discard(address, bytes)) return false;
+    if (file && !replace_mapping(address, bytes, range.fd, source + at, absent)) {
+      range.managed = at;
+      break;
     }
     const ExtentId id = new_id();
     HostExtent& e = extents[id];
@@ -223,6 +243,10 @@ bool Runtime::Impl::adopt_range(AdoptedRange range, bool file) {
     input.bytes = bytes;
     input.flag = absent;
     feed(input);
+  }
+  if (range.pieces.empty()) {
+    close(range.fd);
+    return false;
   }
   range.pieces_left = static_cast<std::uint32_t>(range.pieces.size());
   adopted_begin = adopted_begin == nullptr ? range.begin : std::min<const char*>(adopted_begin, range.begin);

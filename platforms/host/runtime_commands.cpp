@@ -170,6 +170,10 @@ void Runtime::Impl::start_write(const Command& command) {
     e.slot = *reserved;
   }
   if (Status status = mover->guard(e.range.address, e.range.bytes); !status) {
+    // Some of its pages may be guarded, and nobody would open them again.
+    if (Status undone = mover->unguard(e.range.address, e.range.bytes); !undone) {
+      die(undone.error().message());
+    }
     table[command.extent].guarded = false;
     io_failed(command.extent, true, status.error());
     return;
@@ -229,6 +233,11 @@ void Runtime::Impl::release(ExtentId id) {
 // Feeds a transfer that never began as one that failed.
 void Runtime::Impl::io_failed(ExtentId id, bool write, Error error) {
   io_error = std::move(error);
+  if (io_error.where.empty()) {
+    const HostExtent& e = extents[id];
+    const bool source = !e.slot.valid() && e.source_fd >= 0;
+    io_error.where = source ? "file whose mapping was adopted" : "spill file in " + options.spill_dir;
+  }
   io_error_pending = true;  // the next op is told, unless somebody who waits is
   Input input;
   input.kind = write ? Input::Kind::kWriteDone : Input::Kind::kReadDone;

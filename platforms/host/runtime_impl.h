@@ -1,6 +1,7 @@
 // The body of the Runtime: tables, and the one place where engine commands become page moves and
 // transfers. Split over runtime.cpp (the adapter's calls), runtime_commands.cpp (commands and
-// completions), runtime_adopt.cpp (memory born before us) and runtime_fork.cpp.
+// completions), runtime_threads.cpp (waiting), runtime_adopt.cpp (memory born before us) and
+// runtime_fork.cpp.
 #pragma once
 
 #include <atomic>
@@ -94,6 +95,7 @@ struct Runtime::Impl {
   void resolve(std::span<const Operand> operands);
   Error refusal_error(const ThreadSlot& slot, const char* doing) const;
   Error budget_error(Bytes needed, const char* doing, SiteId site) const;
+  Error told_in_op(Error error, const char* doing, SiteId site) const;
   Status wait(ThreadSlot& slot, const char* doing, Nanos since);
   Bytes min_budget() const;
   Bytes file_size() const { return spill ? spill->size() : 0; }
@@ -107,6 +109,7 @@ struct Runtime::Impl {
   // --- adoption (runtime_adopt.cpp), under the lock
   void room_to_adopt(ThreadSlot& thread, Bytes bytes);
   bool adopt_range(AdoptedRange range, bool file);
+  bool replace_mapping(char* address, Bytes bytes, int fd, std::int64_t offset, bool& absent);
   const AdoptedRange* adopted_at(const void* address) const;
   void release_adopted(ExtentId id);
   void add_adopted_operands(const Operand& operand);
@@ -116,7 +119,8 @@ struct Runtime::Impl {
   void after_fork_parent();
   void after_fork_child();
 
-  ThreadSlot& slot();
+  ThreadSlot& slot();       // this thread's
+  ThreadSlot& make_slot();
 
   RuntimeOptions options;
   mutable RuntimeLock lock;
@@ -137,7 +141,8 @@ struct Runtime::Impl {
   std::size_t next_command = 0;
   bool running_commands = false;
   std::vector<OperandRef> refs;       // scratch
-  std::vector<std::unique_ptr<ThreadSlot>> threads;
+  std::vector<std::unique_ptr<ThreadSlot>> threads;  // by id
+  std::vector<ThreadSlot*> free_slots;               // of threads that have ended
   std::map<const char*, AdoptedRange> adopted;  // by begin
   const char* adopted_begin = nullptr;          // bounds of all of them
   const char* adopted_end = nullptr;
@@ -157,6 +162,7 @@ struct Runtime::Impl {
 };
 
 Nanos monotonic_now();
+std::string mib(Bytes bytes);  // rounded up, as messages say it
 
 // The Impl of this process, kept for its life once made: addresses outlive every Runtime.
 Runtime::Impl* the_impl() noexcept;

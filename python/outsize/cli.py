@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from outsize.units import SizeError, parse_budget, parse_size
@@ -68,6 +69,21 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def output_file(text: str) -> str:
+    """A file that can be written, found out before hours of work rather than after them."""
+    if text == "-":
+        return text
+    path = Path(text).absolute()  # a script may change its folder
+    existed = path.exists()
+    try:
+        path.open("a").close()
+        if not existed:
+            path.unlink()
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{text} cannot be written: {error.strerror}") from None
+    return str(path)
+
+
 def add_engine_options(parser: argparse.ArgumentParser) -> None:
     """The options that `run`, `bench` and `demo` pass to the engine."""
     parser.add_argument(
@@ -107,7 +123,9 @@ def run_parser() -> Parser:
         help="lookahead (default) or ondemand",
     )
     add_engine_options(parser)
-    parser.add_argument("--json", metavar="FILE", help="write the end report there (- for stdout)")
+    parser.add_argument(
+        "--json", type=output_file, metavar="FILE", help="write the end report there (- for stdout)"
+    )
     parser.add_argument("--decision-log", default="", metavar="FILE", help="log every decision")
     parser.add_argument(
         "--verify", action="store_true", help="checksum what leaves, check it when it returns"

@@ -5,11 +5,9 @@ Ends with exit code 0 only if every loss under outsize has the bits of plain's.
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from outsize import machine
 from outsize.bench import memory, results, workloads
@@ -17,7 +15,7 @@ from outsize.bench.command import engine_options, seatings
 from outsize.bench.progress import Progress
 from outsize.bench.runner import Run, WorkerError, count_peaks, take_turns
 from outsize.bench.workloads import Workload, WorkloadError
-from outsize.cli import Parser, add_engine_options, positive
+from outsize.cli import Parser, add_engine_options, output_file, positive
 from outsize.units import GIB, MIB, SMALLEST_SHARE, format_bytes, format_seconds
 
 PLAIN_NEEDS = 8 * GIB  # resident, with the default malloc
@@ -30,7 +28,7 @@ def parser() -> Parser:
     result = Parser(prog="outsize demo", description=__doc__.splitlines()[0])
     result.add_argument("--steps", default=6, type=positive, metavar="N", help="counted steps (6)")
     result.add_argument("--tiny", action="store_true", help="a toy model, for tests (seconds)")
-    result.add_argument("--json", metavar="FILE", help="write everything there")
+    result.add_argument("--json", type=output_file, metavar="FILE", help="write everything there")
     add_engine_options(result)
     return result
 
@@ -58,7 +56,7 @@ def main(argv: Sequence[str]) -> int:
             take_turns(group, steps, progress.told)
     results.print_table(outcome)
     if args.json:
-        Path(args.json).write_text(json.dumps(outcome.as_json(), indent=2) + "\n")
+        outcome.write_json(args.json)
     code, text = verdict(outcome, with_plain)
     print(f"{text} ({format_seconds(time.monotonic() - began)} in all.)")
     return code

@@ -49,10 +49,12 @@ CAUSE = {
 def problem_with(error: BaseException, kind: str) -> str:
     """What an exception fails to say: the operation, the place, the cause and what to try."""
     told = (
-        rf"(pread|pwrite) of \d+ bytes at offset \d+ of the spill file .*{CAUSE[kind]}\."
-        r".*--spill-dir"
+        rf"^\S.*: (pread|pwrite) of \d+ bytes at offset \d+ .*{CAUSE[kind]}\."
+        r" \[spill file in /.*\].*--spill-dir"
     )
-    if isinstance(error, RuntimeError) and re.search(told, str(error), re.S):
+    from outsize import SpillError
+
+    if isinstance(error, SpillError) and re.search(told, str(error), re.S):
         return ""
     return f"not what {kind} should be told as: {type(error).__name__}: {error}"
 

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from outsize import machine
@@ -19,7 +18,7 @@ from outsize.bench.runner import Run, WorkerError, count_peaks, take_turns
 from outsize.bench.swap import SwapUnavailable, kernel_swap
 from outsize.bench.workloads import Workload, WorkloadError
 from outsize.checkup import default_spill_dir
-from outsize.cli import Parser, add_engine_options, fail, positive, size
+from outsize.cli import Parser, add_engine_options, fail, output_file, positive, size
 from outsize.units import GIB, SMALLEST_SHARE, SizeError, format_bytes, parse_size
 
 MALLOCS = {
@@ -59,7 +58,7 @@ def parser() -> Parser:
     result.add_argument("--peak", type=size, metavar="SIZE", help="plain's peak, if known already")
     result.add_argument("--disk-sample", default="8GiB", type=size, metavar="SIZE", help="(8GiB)")
     result.add_argument("--no-disk", action="store_true", help="do not measure the disk")
-    result.add_argument("--json", metavar="FILE", help="write everything there")
+    result.add_argument("--json", type=output_file, metavar="FILE", help="write everything there")
     result.add_argument("--quick", action="store_true", help="a smoke test: toy size, few steps")
     add_engine_options(result)
     return result
@@ -81,7 +80,7 @@ def main(argv: Sequence[str]) -> int:
         return 1
     results.print_table(outcome)
     if args.json:
-        Path(args.json).write_text(json.dumps(outcome.as_json(), indent=2) + "\n")
+        outcome.write_json(args.json)
     return 1 if any(run.failure for run in outcome.runs) else 0
 
 

@@ -1,0 +1,87 @@
+// Threads as the runtime knows them: the slot that each has, how one waits, and what it is told when
+// it waited in vain.
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "platforms/host/runtime_impl.h"
+
+namespace outsize::host {
+namespace {
+
+WaitHooks wait_hooks_;
+constinit thread_local ThreadSlot* tls_slot = nullptr;
+
+// A thread that ends leaves its slot to the next one that begins.
+struct SlotLease {
+  ThreadSlot* slot = nullptr;
+  ~SlotLease() {
+    tls_slot = nullptr;
+    Runtime::Impl& m = *the_impl();
+    if (slot == nullptr || m.in_child.load(std::memory_order_relaxed)) return;
+    std::lock_guard guard(m.lock);
+    if (slot->depth == 0) m.free_slots.push_back(slot);
+  }
+};
+
+}  // namespace
+
+void Runtime::set_wait_hooks(WaitHooks hooks) noexcept { wait_hooks_ = hooks; }
+
+std::string mib(Bytes bytes) {
+  const Bytes tenths = (bytes * 10 + kMiB - 1) / kMiB;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " MiB";
+}
+
+ThreadSlot& Runtime::Impl::make_slot() {
+  thread_local SlotLease lease;
+  std::lock_guard guard(lock);
+  if (free_slots.empty()) {
+    auto made = std::make_unique<ThreadSlot>();
+    made->id = static_cast<ThreadId>(threads.size());
+    made->sites.reserve(64);
+    free_slots.push_back(made.get());
+    threads.push_back(std::move(made));
+  }
+  tls_slot = lease.slot = free_slots.back();
+  free_slots.pop_back();
+  return *tls_slot;
+}
+
+ThreadSlot& Runtime::Impl::slot() { return tls_slot != nullptr ? *tls_slot : make_slot(); }
+
+Error Runtime::Impl::budget_error(Bytes needed, const char* doing, SiteId site) const {
+  const auto name = names.find(site);
+  const std::string op = name == names.end() ? doing : name->second;
+  return Error{ErrorCode::kOutOfBudget,
+               op + " needs " + mib(needed) + " of tensors in memory at once (operands, results and "
+               "workspace), the budget is " + mib(options.budget), doing,
+               "Give a budget of at least " + std::to_string(round_up(needed, kMiB) / kMiB) +
+               "MiB, or make the batch smaller."};
+}
+
+Error Runtime::Impl::refusal_error(const ThreadSlot& waiting, const char* doing) const {
+  const SiteId site = waiting.sites.empty() ? 0 : waiting.sites.back();
+  if (waiting.refusal == Refusal::kIo) return told_in_op(waiting.error, doing, site);
+  return budget_error(waiting.needed, doing, site);
+}
+
+Error Runtime::Impl::told_in_op(Error error, const char* doing, SiteId site) const {
+  const auto name = names.find(site);
+  error.what = (name == names.end() ? doing : name->second) + ": " + error.what;
+  return error;
+}
+
+// Called with the lock held, after an input answered kWait; returns with it held.
+Status Runtime::Impl::wait(ThreadSlot& waiting, const char* doing, Nanos since) {
+  lock.unlock();
+  void* const left = wait_hooks_.leave != nullptr ? wait_hooks_.leave() : nullptr;
+  waiting.signal.wait(0, std::memory_order_acquire);
+  if (wait_hooks_.back != nullptr) wait_hooks_.back(left);
+  lock.lock();
+  stall += monotonic_now() - since;
+  if (waiting.refused) return refusal_error(waiting, doing);
+  return {};
+}
+
+}  // namespace outsize::host

@@ -1,0 +1,54 @@
+// Threads that come, wait and go.
+#include <atomic>
+#include <thread>
+
+#include "platforms/host/runtime_impl.h"
+#include "platforms/host/runtime_test_rig.h"
+
+namespace outsize::host {
+namespace {
+
+TEST_F(RuntimeTest, ThreadsThatEndLeaveTheirSlotsToOthers) {
+  in_child([](FaultMechanism mechanism) {
+    auto runtime = make(mechanism, 8 * kMiB, "lookahead");
+    const Tensor tensor = birth(*runtime, 2 * kMiB, 1);
+    const Operand read = tensor.operand(Access::kRead);
+    for (int i = 0; i < 200; ++i) {
+      std::thread([&] {
+        ASSERT_TRUE(runtime->op_begin(1, {&read, 1}, false).ok());
+        EXPECT_TRUE(tensor.right());
+        runtime->op_end();
+      }).join();
+    }
+    EXPECT_LE(the_impl()->threads.size(), 3U);
+    EXPECT_EQ(runtime->stats().ops, 201);  // and the op of its birth
+    Runtime::deallocate(tensor.data);
+    ASSERT_TRUE(runtime->shutdown().ok());
+  });
+}
+
+std::atomic<int> left{0}, back{0};
+
+TEST_F(RuntimeTest, WhoWaitsLetsGoMeanwhile) {
+  in_child([](FaultMechanism mechanism) {
+    Runtime::set_wait_hooks({[]() -> void* { ++left; return &left; },
+                             [](void* what) { back += what == &left ? 1 : 100; }});
+    auto runtime = make(mechanism, 16 * kMiB, "ondemand");
+    const Tensor a = birth(*runtime, 10 * kMiB, 1);
+    const Operand read = a.operand(Access::kRead);
+    ASSERT_TRUE(runtime->op_begin(1, {&read, 1}, false).ok());
+    const int before = left;
+    std::thread other([&] { Runtime::deallocate(birth(*runtime, 10 * kMiB, 2).data); });
+    while (left == before) std::this_thread::yield();  // the other thread waits for this one's op
+    EXPECT_TRUE(a.right());
+    runtime->op_end();
+    other.join();
+    EXPECT_EQ(left, back);
+    EXPECT_TRUE(a.right());
+    Runtime::deallocate(a.data);
+    ASSERT_TRUE(runtime->shutdown().ok());
+  });
+}
+
+}  // namespace
+}  // namespace outsize::host
