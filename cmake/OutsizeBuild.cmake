@@ -21,6 +21,14 @@ set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g -fno-omit-frame-pointer")
 # The frame pointer costs nothing measurable and lets perf and the crash handler walk the stack.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1 -fno-omit-frame-pointer -DNDEBUG")
 
+# An op passes through a dozen small functions of several libraries; inlined across their borders a
+# million adds of 64 floats take 3 % less time.
+if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT OUTSIZE_SANITIZE)
+  include(CheckIPOSupported)
+  check_ipo_supported(RESULT OUTSIZE_IPO OUTPUT OUTSIZE_IPO_WHY LANGUAGES CXX)
+  set(CMAKE_INTERPROCEDURAL_OPTIMIZATION ${OUTSIZE_IPO})
+endif()
+
 find_program(OUTSIZE_CCACHE ccache)
 if(OUTSIZE_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Without these sloppiness settings ccache refuses files that use a precompiled header.

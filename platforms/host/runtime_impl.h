@@ -49,6 +49,9 @@ struct ThreadSlot {
   Error error;
 };
 
+// This thread's, once it has one. Read in every op.
+extern constinit thread_local ThreadSlot* tls_slot __attribute__((tls_model("initial-exec")));
+
 struct AdoptedRange {
   char* begin = nullptr;   // of the storage
   std::size_t bytes = 0;
@@ -119,7 +122,7 @@ struct Runtime::Impl {
   void after_fork_parent();
   void after_fork_child();
 
-  ThreadSlot& slot();       // this thread's
+  ThreadSlot& slot() { return tls_slot != nullptr ? *tls_slot : make_slot(); }
   ThreadSlot& make_slot();
 
   RuntimeOptions options;

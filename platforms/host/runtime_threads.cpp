@@ -7,10 +7,12 @@
 #include "platforms/host/runtime_impl.h"
 
 namespace outsize::host {
+
+constinit thread_local ThreadSlot* tls_slot = nullptr;
+
 namespace {
 
 WaitHooks wait_hooks_;
-constinit thread_local ThreadSlot* tls_slot = nullptr;
 
 // A thread that ends leaves its slot to the next one that begins.
 struct SlotLease {
@@ -47,8 +49,6 @@ ThreadSlot& Runtime::Impl::make_slot() {
   free_slots.pop_back();
   return *tls_slot;
 }
-
-ThreadSlot& Runtime::Impl::slot() { return tls_slot != nullptr ? *tls_slot : make_slot(); }
 
 Error Runtime::Impl::budget_error(Bytes needed, const char* doing, SiteId site) const {
   const auto name = names.find(site);
