@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <mutex>
+#include <new>
 
 #include "adapter/allocator.h"
 #include "adapter/interception.h"
@@ -13,7 +14,8 @@ namespace {
 
 // Never destroyed: tensors and threads may outlive every static destructor.
 struct Control {
-  std::mutex mutex;
+  std::mutex turn;   // one enable() or disable() at a time
+  std::mutex mutex;  // `runtime`; held across a fork, so never while waiting for ops of other threads
   std::unique_ptr<host::Runtime> runtime;
 };
 
@@ -31,6 +33,7 @@ void watch_forks_of_control() {
                                                [] {
                                                  (void)control().runtime.release();
                                                  control().mutex.unlock();
+                                                 new (&control().turn) std::mutex;  // whoever has it is not here
                                                });
   (void)registered;
 }
@@ -47,7 +50,7 @@ Result<host::FaultMechanism> fault_mechanism(const std::string& name) {
 
 Status enable(const host::RuntimeOptions& options) {
   Control& all = control();
-  const std::lock_guard lock(all.mutex);
+  const std::scoped_lock locks(all.turn, all.mutex);
   if (all.runtime != nullptr) {
     return Error{ErrorCode::kInvalidArgument, "outsize is already on in this process.", "enable",
                  "Turn it off first; one session at a time."};
@@ -64,9 +67,10 @@ Status enable(const host::RuntimeOptions& options) {
 
 Status disable() {
   Control& all = control();
-  const std::lock_guard lock(all.mutex);
+  const std::lock_guard turn(all.turn);
   if (all.runtime == nullptr) return {};
   if (Status status = close_gate(); !status.ok()) return status;
+  const std::lock_guard lock(all.mutex);
   if (Status status = all.runtime->shutdown(); !status.ok()) {
     open_gate(all.runtime.get());
     return status;

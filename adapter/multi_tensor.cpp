@@ -117,6 +117,8 @@ void run_in_pieces(const c10::OperatorHandle& op, const OpInfo& info, c10::Dispa
   if (lists.length < 2 || !op.schema().returns().empty()) {
     return run_pinned(op, info, below, stack, gate);
   }
+  // One op around them: what went wrong with an earlier write is told before the first piece.
+  const OpScope whole(*gate.runtime(), gate.state(), OperandCollector(gate.state()), info.hash, info.name);
   for (std::size_t from = 0; from < lists.length;) {
     GroupBytes group;
     group.add(arguments, lists, from);

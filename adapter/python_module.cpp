@@ -58,7 +58,14 @@ struct OpError final : torch::PyTorchError {
 // A thread that waits with the GIL would keep out the very thread it waits for, when that one is
 // inside an op whose kernel is written in Python.
 void* leave_gil() {
-  if (Py_IsInitialized() == 0 || PyGILState_Check() == 0) return nullptr;
+  if (Py_IsInitialized() == 0) return nullptr;
+#if PY_VERSION_HEX >= 0x030D0000
+  PyThreadState* const running = PyThreadState_GetUnchecked();
+#else
+  PyThreadState* const running = _PyThreadState_UncheckedGet();
+#endif
+  // PyGILState_Check() would say yes on every thread once there was a subinterpreter.
+  if (running == nullptr || running != PyGILState_GetThisThreadState()) return nullptr;
   return PyEval_SaveThread();
 }
 
@@ -70,7 +77,7 @@ bool interpreter_ends() {
 #endif
 }
 
-// While the interpreter ends, Python would end this (daemon) thread in the middle of ours.
+// While the interpreter ends, Python would end this (daemon) thread in the middle of our code.
 void take_gil_back(void* left) {
   if (left == nullptr) return;
   while (interpreter_ends()) pause();

@@ -193,7 +193,7 @@ bool Engine::loosen(Thread& t) {
       if (!table_[entry.extent].shared) continue;
       unpin_entry(entry);
       table_[entry.extent].wanted = false;
-      // It will be written to without a pin (Note [Exposed extents] in runtime.cpp).
+      // It will be written to without a pin (Note [Exposed extents] in runtime_commands.cpp).
       if (entry.access == Access::kWrite) table_[entry.extent].exposed = true;
       entry.loose = loosened = true;
     }

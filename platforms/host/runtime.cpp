@@ -199,7 +199,7 @@ Status Runtime::op_begin(SiteId site, std::span<const Operand> operands, bool in
   if (m.in_child.load(std::memory_order_relaxed)) return {};
   ThreadSlot& slot = m.slot();
   std::lock_guard guard(m.lock);
-  if (m.io_error_pending) {
+  if (m.io_error_pending && slot.depth == 0) {  // not half-way through an op that began
     m.io_error_pending = false;
     return m.told_in_op(m.io_error, "operands", site);
   }

@@ -167,15 +167,14 @@ void Runtime::Impl::room_to_adopt(ThreadSlot& thread, Bytes bytes) {
   if (!ask(op)) return;
   Input room;
   room.kind = Input::Kind::kAlloc;
-  room.extent = new_id();
-  room.bytes = bytes;
-  if (ask(room)) {
-    Input death;
-    death.kind = Input::Kind::kDeath;
-    death.extent = room.extent;
-    feed(death);
-  } else {
+  room.extent = thread.birth = new_id();
+  room.bytes = thread.birth_bytes = bytes;
+  thread.birth_kind = HostExtent::Kind::kNone;
+  if (!ask(room)) {
+    thread.birth = kNoExtent;
     free_ids.push_back(room.extent);
+  } else if (thread.birth != kNoExtent) {
+    give_pages(thread);  // without waiting
   }
   Input end;
   end.kind = Input::Kind::kOpEnd;
@@ -185,7 +184,9 @@ void Runtime::Impl::room_to_adopt(ThreadSlot& thread, Bytes bytes) {
 }
 
 // Replaces a piece of a file mapping by memory of ours: `absent`, where its bytes are still the
-// file's, with them where it was written to. False, with nothing changed, if it cannot be.
+// file's, with them where it was written to. False, with nothing changed, if it cannot be. For a
+// moment its bytes are zeros: who adopts sees to it that no other thread reads them through a raw
+// pointer meanwhile (ops wait).
 bool Runtime::Impl::replace_mapping(char* address, Bytes bytes, int fd, std::int64_t offset,
                                     bool& absent) {
   const auto size = static_cast<std::size_t>(bytes);

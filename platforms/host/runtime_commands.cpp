@@ -78,6 +78,8 @@ void Runtime::Impl::run(const Command& command) {
           waiting.error = io_error;
           io_error_pending = false;
         }
+      } else if (waiting.birth != kNoExtent) {
+        give_pages(waiting);
       }
       waiting.signal.store(1, std::memory_order_release);
       waiting.signal.notify_one();

@@ -47,6 +47,12 @@ struct ThreadSlot {
   Refusal refusal = Refusal::kBudget;
   Bytes needed = 0;
   Error error;
+  // What it waits for in kAlloc. It is given its pages with the grant, before anyone else can give
+  // the newborn extent orders.
+  ExtentId birth = kNoExtent;
+  Bytes birth_bytes = 0;
+  HostExtent::Kind birth_kind = HostExtent::Kind::kNone;  // kNone: only the room is wanted
+  Status birth_status;
 };
 
 // This thread's, once it has one. Read in every op.
@@ -94,6 +100,7 @@ struct Runtime::Impl {
   Result<void*> allocate_large(ThreadSlot& slot, std::size_t bytes);
   Result<void*> allocate_small(ThreadSlot& slot, std::size_t bytes);
   Result<ExtentId> new_extent(ThreadSlot& slot, Bytes bytes, HostExtent::Kind kind);
+  void give_pages(ThreadSlot& slot);
   Result<ExtentId> new_extent_in_op(ThreadSlot& slot, Bytes bytes, HostExtent::Kind kind);
   void resolve(std::span<const Operand> operands);
   Error refusal_error(const ThreadSlot& slot, const char* doing) const;

@@ -1,6 +1,7 @@
 // Births and deaths: the adapter's allocator ends here.
 #include <cstdlib>
 #include <mutex>
+#include <utility>
 
 #include "platforms/host/runtime_impl.h"
 
@@ -17,9 +18,8 @@ ExtentId Runtime::Impl::new_id() {
   return id;
 }
 
-// A new extent with pages. The lock is held before and after, not throughout: while this thread
-// waits for room, others may give the new extent orders. Inside an op the op's pin forbids them;
-// outside any op, one is made up for as long as the extent has no pages.
+// A new extent with pages. The lock is held before and after, not throughout. An extent is born into
+// an op: outside any, one is made up.
 Result<ExtentId> Runtime::Impl::new_extent(ThreadSlot& slot, Bytes bytes, HostExtent::Kind kind) {
   if (slot.depth > 0) return new_extent_in_op(slot, bytes, kind);
   Input input;
@@ -40,33 +40,45 @@ Result<ExtentId> Runtime::Impl::new_extent(ThreadSlot& slot, Bytes bytes, HostEx
 
 Result<ExtentId> Runtime::Impl::new_extent_in_op(ThreadSlot& slot, Bytes bytes,
                                                  HostExtent::Kind kind) {
-  const ExtentId id = new_id();
   Input input;
   input.kind = Input::Kind::kAlloc;
   input.thread = slot.id;
-  input.extent = id;
-  input.bytes = bytes;
+  input.extent = slot.birth = new_id();
+  input.bytes = slot.birth_bytes = bytes;
+  slot.birth_kind = kind;
   input.flag = kind == HostExtent::Kind::kSmall;
   slot.signal.store(0, std::memory_order_relaxed);
-  if (feed(input) == Outcome::kWait) {
-    if (Status status = wait(slot, "allocation", monotonic_now()); !status) {
-      free_ids.push_back(id);
-      return status.error();
-    }
+  if (feed(input) == Outcome::kGo) {
+    give_pages(slot);
+  } else if (Status status = wait(slot, "allocation", monotonic_now()); !status) {
+    slot.birth = kNoExtent;
+    free_ids.push_back(input.extent);
+    return status.error();
   }
-  Result<PageRange> range = pool->take(bytes);
-  if (!range) {
+  if (!slot.birth_status) return slot.birth_status.error();
+  return input.extent;
+}
+
+// The room is granted. An extent that cannot have its pages, or is none, dies at once.
+void Runtime::Impl::give_pages(ThreadSlot& slot) {
+  const ExtentId id = std::exchange(slot.birth, kNoExtent);
+  slot.birth_status = {};
+  Result<PageRange> range = PageRange{};
+  if (slot.birth_kind != HostExtent::Kind::kNone) {
+    range = pool->take(slot.birth_bytes);
+    if (!range) slot.birth_status = range.error();
+  }
+  if (!range || slot.birth_kind == HostExtent::Kind::kNone) {
     Input death;
     death.kind = Input::Kind::kDeath;
     death.extent = id;
     feed(death);
-    return range.error();
+    return;
   }
-  extents[id].kind = kind;
+  extents[id].kind = slot.birth_kind;
   extents[id].range = *range;
   const auto chunk = static_cast<std::size_t>((range->address - arena) / kChunkBytes);
   for (std::uint32_t i = 0; i < range->chunks; ++i) chunk_owner[chunk + i] = id;
-  return id;
 }
 
 Result<void*> Runtime::Impl::allocate_large(ThreadSlot& slot, std::size_t bytes) {

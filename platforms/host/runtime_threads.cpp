@@ -26,6 +26,18 @@ struct SlotLease {
   }
 };
 
+// Takes the lock again also where the interpreter's end unwinds the thread out of the hook.
+class Unlocked {
+ public:
+  explicit Unlocked(RuntimeLock& lock) : lock_(lock) { lock_.unlock(); }
+  ~Unlocked() { lock_.lock(); }
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+ private:
+  RuntimeLock& lock_;
+};
+
 }  // namespace
 
 void Runtime::set_wait_hooks(WaitHooks hooks) noexcept { wait_hooks_ = hooks; }
@@ -74,11 +86,12 @@ Error Runtime::Impl::told_in_op(Error error, const char* doing, SiteId site) con
 
 // Called with the lock held, after an input answered kWait; returns with it held.
 Status Runtime::Impl::wait(ThreadSlot& waiting, const char* doing, Nanos since) {
-  lock.unlock();
-  void* const left = wait_hooks_.leave != nullptr ? wait_hooks_.leave() : nullptr;
-  waiting.signal.wait(0, std::memory_order_acquire);
-  if (wait_hooks_.back != nullptr) wait_hooks_.back(left);
-  lock.lock();
+  if (waiting.signal.load(std::memory_order_relaxed) == 0) {
+    const Unlocked unlocked(lock);
+    void* const left = wait_hooks_.leave != nullptr ? wait_hooks_.leave() : nullptr;
+    waiting.signal.wait(0, std::memory_order_acquire);
+    if (wait_hooks_.back != nullptr) wait_hooks_.back(left);
+  }
   stall += monotonic_now() - since;
   if (waiting.refused) return refusal_error(waiting, doing);
   return {};

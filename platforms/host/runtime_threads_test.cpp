@@ -50,5 +50,43 @@ TEST_F(RuntimeTest, WhoWaitsLetsGoMeanwhile) {
   });
 }
 
+std::atomic<bool> granted{false}, go_on{false};
+
+// Who was granted room may come back late, when it has to get the GIL first. Meanwhile a raw access
+// of whoever has the GIL may need the very same room.
+TEST_F(RuntimeTest, AGrantedBirthMayLeaveBeforeItsThreadGoesOn) {
+  in_child([](FaultMechanism mechanism) {
+    Runtime::set_wait_hooks({[]() -> void* { return nullptr; },
+                             [](void*) {
+                               granted = true;
+                               while (!go_on) std::this_thread::yield();
+                             }});
+    go_on = true;
+    auto runtime = make(mechanism, 16 * kMiB, "ondemand");
+    const Tensor spilled = birth(*runtime, 10 * kMiB, 1);
+    const Tensor held = birth(*runtime, 10 * kMiB, 2);
+    const Operand read = held.operand(Access::kRead);
+    ASSERT_TRUE(runtime->op_begin(1, {&read, 1}, false).ok());
+    granted = go_on = false;
+    Tensor born;
+    std::thread other([&] {
+      auto memory = runtime->allocate(10 * kMiB);
+      ASSERT_TRUE(memory.ok()) << memory.error().message();
+      born = {static_cast<std::uint64_t*>(*memory), 10 * kMiB, 0};
+      born.fill(3);
+    });
+    usleep(20'000);
+    runtime->op_end();
+    while (!granted) std::this_thread::yield();
+    EXPECT_TRUE(spilled.right());
+    go_on = true;
+    other.join();
+    EXPECT_TRUE(born.right() && held.right() && spilled.right());
+    expect_within_budget(*runtime);
+    for (const Tensor& t : {spilled, held, born}) Runtime::deallocate(t.data);
+    ASSERT_TRUE(runtime->shutdown().ok());
+  });
+}
+
 }  // namespace
 }  // namespace outsize::host

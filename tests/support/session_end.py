@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import outsize
 import torch
+from outsize import compiled
 
 MIB = 1 << 20
 SESSIONS = 12
@@ -56,13 +57,18 @@ def running_ops(faults: str) -> None:
     finish = in_background(lambda: torch.stack(rows).sum().item())
     sessions(faults)
     finish()
-    # Nobody is believed to be inside an op any more: what cannot fit is refused, not waited for.
-    with outsize.budget(8 * MIB, faults=faults):
+    # Nobody is believed to be inside an op any more: where no room can be made one is refused, and
+    # does not wait for somebody to end an op.
+    with outsize.budget(24 * MIB, faults=faults):
+        core, held = compiled.load(), torch.ones(5 * MIB)
+        core.pin(held)
         try:
-            torch.empty(4 * MIB)
+            torch.empty(2 * MIB)
         except torch.OutOfMemoryError:
             return
-    raise AssertionError("16 MiB were born in a budget of 8 MiB")
+        finally:
+            core.unpin(held)
+    raise AssertionError("28 MiB were resident in a budget of 24 MiB")
 
 
 def dying_tensors(faults: str) -> None:

@@ -151,7 +151,9 @@ def foreign_symbols(archive: Path) -> list[str]:
         found = re.findall(r"^[0-9a-f ]{16} ([A-Za-z]) (.+)$", output, re.M)
         return {name.split("@")[0].strip() for _, name in found}
 
-    needed = names("--undefined-only") - names("--defined-only")
+    defined = names("--defined-only")
+    assert defined, f"{archive} cannot be read: compiled for link-time optimisation?"
+    needed = names("--undefined-only") - defined
     return sorted(name for name in needed
                   if STD_FORBIDDEN.search(name) or not SYMBOL_ALLOWED.match(name))
 

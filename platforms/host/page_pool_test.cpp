@@ -1,0 +1,195 @@
+// The pool over pages that are only counted: every move is checked, and some fail.
+#include "platforms/host/page_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <iterator>
+#include <random>
+
+namespace outsize::host {
+namespace {
+
+constexpr std::uint32_t kChunks = 256;
+constexpr Bytes kLimit = 20 * kChunkBytes;
+
+// Remembers which pages are present; nothing is ever touched.
+class CountingMover final : public PageMover {
+ public:
+  CountingMover() : present_(static_cast<std::size_t>(kChunks * kChunkBytes / kPageBytes)) {}
+  char* base() const { return reinterpret_cast<char*>(std::uintptr_t{1} << 40); }
+  Bytes present() const { return std::count(present_.begin(), present_.end(), 1) * kPageBytes; }
+  bool all(const void* address, Bytes bytes, char state) const {
+    const std::size_t first = page(address);
+    return std::all_of(present_.begin() + static_cast<std::ptrdiff_t>(first),
+                       present_.begin() + static_cast<std::ptrdiff_t>(first) + bytes / kPageBytes,
+                       [state](char now) { return now == state; });
+  }
+
+  Kind kind() const override { return Kind::kSignal; }
+  const char* name() const override { return "counting"; }
+  Status populate(void* address, Bytes bytes) override {
+    EXPECT_TRUE(all(address, bytes, 0));
+    if (fails()) return failure();
+    set(address, bytes, 1);
+    return {};
+  }
+  Status move_in(void* src, void* dst, Bytes bytes, bool) override {
+    EXPECT_TRUE(all(src, bytes, 1) && all(dst, bytes, 0));
+    const bool whole = bytes % kChunkBytes == 0;
+    EXPECT_TRUE(!whole || (offset(src) % kChunkBytes == 0 && offset(dst) % kChunkBytes == 0))
+        << "a huge page would be split";
+    if (fails()) return failure();
+    set(src, bytes, 0);
+    set(dst, bytes, 1);
+    return {};
+  }
+  Status move_out(void* src, void* dst, Bytes bytes) override { return move_in(src, dst, bytes, false); }
+  Status discard(void* address, Bytes bytes) override {
+    set(address, bytes, 0);
+    return {};
+  }
+  Status guard(void*, Bytes) override { return {}; }
+  Status unguard(void*, Bytes) override { return {}; }
+  void resume(void*, Bytes) override {}
+  Status attach(void*, Bytes) override { return {}; }
+  Status detach(void*, Bytes) override { return {}; }
+  void before_fork() override {}
+  void after_fork_parent() override {}
+  void after_fork_child(const Range*, std::size_t, ChildFault) override {}
+
+  int fail_every = 0;
+
+ private:
+  Bytes offset(const void* address) const { return static_cast<const char*>(address) - base(); }
+  std::size_t page(const void* address) const { return static_cast<std::size_t>(offset(address) / kPageBytes); }
+  void set(const void* address, Bytes bytes, char state) {
+    const auto first = present_.begin() + static_cast<std::ptrdiff_t>(page(address));
+    std::fill(first, first + bytes / kPageBytes, state);
+  }
+  bool fails() { return fail_every > 0 && ++calls_ % fail_every == 0; }
+  static Error failure() { return Error{ErrorCode::kOutOfSpace, "no pages", "test", ""}; }
+
+  std::vector<char> present_;
+  int calls_ = 0;
+};
+
+// What the runtime does with the pool, at random: births, deaths, evictions and fetches.
+class Play {
+ public:
+  explicit Play(std::uint64_t seed) : dice_(seed) { pool_.set_limit(kLimit); }
+
+  void run(int actions, int fail_every) {
+    for (int i = 0; i < actions && !testing::Test::HasFailure(); ++i) {
+      mover_.fail_every = fail_every;
+      switch (dice_() % 4) {
+        case 0: birth(); break;
+        case 1: death(); break;
+        case 2: evict(); break;
+        default: fetch(); break;
+      }
+      mover_.fail_every = 0;
+      check();
+    }
+  }
+  void end() {
+    while (!resident_.empty() || !absent_.empty()) death();
+    pool_.trim(0);
+    EXPECT_EQ(mover_.present(), 0);
+    EXPECT_EQ(pool_.present(), 0);
+    EXPECT_EQ(space_.used(), 0);
+  }
+  int births = 0, refusals = 0, fetches = 0;
+
+ private:
+  Bytes size() {
+    const Bytes whole = static_cast<Bytes>(dice_() % 5) * kChunkBytes;
+    const Bytes rest = dice_() % 2 == 0 ? 0 : static_cast<Bytes>(1 + dice_() % (kChunkBytes / kPageBytes - 1)) * kPageBytes;
+    return std::max(whole + rest, kPageBytes);
+  }
+  Bytes taken() const {
+    Bytes bytes = 0;
+    for (const PageRange& range : resident_) bytes += range.bytes;
+    return bytes;
+  }
+  PageRange draw(std::vector<PageRange>& from) {
+    const auto at = from.begin() + static_cast<std::ptrdiff_t>(dice_() % from.size());
+    const PageRange range = *at;
+    from.erase(at);
+    return range;
+  }
+  void birth() {
+    const Bytes bytes = size();
+    if (taken() + bytes > kLimit) return;
+    if (auto range = pool_.take(bytes)) {
+      EXPECT_EQ(range->bytes, bytes);
+      EXPECT_TRUE(mover_.all(range->address, bytes, 1));
+      resident_.push_back(*range);
+      ++births;
+    } else {
+      ++refusals;
+    }
+  }
+  void death() {
+    if (!resident_.empty() && (absent_.empty() || dice_() % 2 == 0)) return pool_.put(draw(resident_));
+    if (!absent_.empty()) pool_.give_back(draw(absent_));
+  }
+  void evict() {
+    if (resident_.empty() || space_.used() > 200 * kChunkBytes) return;
+    const PageRange range = draw(resident_);
+    const auto to = space_.take(range.bytes);
+    mover_.fail_every = 0;
+    ASSERT_TRUE(to && mover_.move_out(range.address, to->address, range.bytes).ok());
+    pool_.put(*to);
+    absent_.push_back(range);
+  }
+  void fetch() {
+    if (absent_.empty()) return;
+    const PageRange range = draw(absent_);
+    auto staging = taken() + range.bytes <= kLimit ? pool_.take(range.bytes) : Result<PageRange>(Error{});
+    if (!staging) return absent_.push_back(range);
+    mover_.fail_every = 0;
+    ASSERT_TRUE(mover_.move_in(staging->address, range.address, range.bytes, false).ok());
+    pool_.give_back(*staging);
+    resident_.push_back(range);
+    ++fetches;
+  }
+  void check() {
+    EXPECT_EQ(pool_.present(), mover_.present());
+    EXPECT_EQ(pool_.present(), pool_.bytes() + taken());
+    EXPECT_LE(pool_.present(), kLimit);
+    for (const PageRange& range : resident_) EXPECT_TRUE(mover_.all(range.address, range.bytes, 1));
+    for (const PageRange& range : absent_) EXPECT_TRUE(mover_.all(range.address, range.bytes, 0));
+  }
+
+  std::mt19937_64 dice_;
+  CountingMover mover_;
+  AddressSpace space_{mover_.base(), kChunks};
+  PagePool pool_{space_, mover_};
+  std::vector<PageRange> resident_, absent_;
+};
+
+TEST(PagePool, CountsEveryPageAndKeepsItsLimit) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Play play(seed);
+    play.run(600, 0);
+    play.end();
+    EXPECT_GT(play.births, 100);
+    EXPECT_GT(play.fetches, 20);
+    EXPECT_EQ(play.refusals, 0);
+  }
+}
+
+TEST(PagePool, AFailedFillLosesNoPageAndNoAddress) {
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Play play(seed);
+    play.run(600, 3);
+    play.end();
+    EXPECT_GT(play.refusals, 5);
+  }
+}
+
+}  // namespace
+}  // namespace outsize::host
