@@ -11,6 +11,7 @@ sources := $(shell find core predictors planners platforms adapter include cmake
              \( -name '*.cpp' -o -name '*.h' -o -name '*.cmake' -o -name '*.in' -o -type d \) \
              ! -name '*_test.cpp' 2>/dev/null) CMakeLists.txt pyproject.toml
 
+.DEFAULT_GOAL := help
 .PHONY: demo test setup wheel clean distclean help
 
 demo: setup ## Train GPT-2 in two fifths, then a fifth, of the memory it needs

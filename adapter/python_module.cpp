@@ -251,7 +251,7 @@ py::dict fault_support() {
 
 PyObject* make_exception(py::module_& module, const char* name, const char* text,
                          const py::object& bases) {
-  const std::string full_name = std::string("outsize._core.") + name;
+  const std::string full_name = std::string("outsize.") + name;
   PyObject* type = PyErr_NewExceptionWithDoc(full_name.c_str(), text, bases.ptr(), nullptr);
   if (type == nullptr) throw py::error_already_set();
   module.attr(name) = py::handle(type);

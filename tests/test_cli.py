@@ -294,3 +294,20 @@ def test_doctor_refuses_a_spill_directory_that_is_ram(run_outsize) -> None:
     done = run_outsize("doctor", "--sample", "8MiB", "--spill-dir", "/dev/shm")
     assert done.returncode == 1
     assert "NOT USABLE" in done.stdout and "tmpfs" in done.stdout
+
+
+def test_a_slip_is_told_before_the_work(run_outsize, tmp_path: Path) -> None:
+    nowhere = str(tmp_path / "none" / "out.json")
+    for words in (["bench", "gpt_bytes", "--budgets", "40%,foo"],
+                  ["bench", "gpt_bytes", "--json", nowhere], ["demo", "--json", nowhere],
+                  ["run", "--json", nowhere, "script.py"]):
+        done = run_outsize(*words, timeout=30)
+        assert done.returncode in (1, 2)
+        assert "foo" in done.stderr or "cannot be written" in done.stderr
+
+
+def test_turned_off_there_is_no_report(run_outsize, tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("print('ran')")
+    done = run_outsize("run", "--json", "end.json", "script.py", env={"OUTSIZE": "0"})
+    assert done.returncode == 0 and done.stdout == "ran\n"
+    assert "OUTSIZE=0" in done.stderr and not (tmp_path / "end.json").exists()

@@ -614,6 +614,8 @@ def test_a_report_that_cannot_be_written_is_said(capsys: pytest.CaptureFixture[s
 
 def test_advice_fits() -> None:
     assert "Everything fitted" in report.advice(Stats(budget=1, ops=1))
+    assert "at least 2.00 MiB" in report.advice(Stats(budget=MIB, min_budget=2 * MIB, ops=1))
+    assert str(Stats()) == "budget: none has been in force"
     slow = Stats(budget=1, read_bytes=1, stall=50 * 10**9, seconds=100.0)
     assert "waited 50% of the time" in report.advice(slow)
     assert report.advice(BUSY) is None

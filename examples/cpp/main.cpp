@@ -85,6 +85,9 @@ int main(int argc, char** argv) {
                    stats.write_bytes / 1048576.0, stats.read_bytes / 1048576.0,
                    static_cast<long long>(stats.evictions));
     }
+  } catch (const c10::Error& error) {  // from an op; what() would list every frame
+    std::fprintf(stderr, "%s\n", error.what_without_backtrace());
+    return 1;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

@@ -67,9 +67,9 @@ Error Runtime::Impl::budget_error(Bytes needed, const char* doing, SiteId site) 
   const std::string op = name == names.end() ? doing : name->second;
   return Error{ErrorCode::kOutOfBudget,
                op + " needs " + mib(needed) + " of tensors in memory at once (operands, results and "
-               "workspace), the budget is " + mib(options.budget), doing,
+               "workspace), the budget is " + mib(options.budget) + ".", doing,
                "Give a budget of at least " + std::to_string(round_up(needed, kMiB) / kMiB) +
-               "MiB, or make the batch smaller."};
+               "MiB (other ops may need more), or make tensors smaller, for instance the batch."};
 }
 
 Error Runtime::Impl::refusal_error(const ThreadSlot& waiting, const char* doing) const {

@@ -213,7 +213,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         "bench": command_bench,
         "demo": command_demo,
     }[words[0]]
-    code = handler(words[1:])
+    try:
+        code = handler(words[1:])
+    except KeyboardInterrupt:
+        if words[0] == "run":  # the script's own
+            raise
+        print(f"outsize {words[0]}: interrupted.", file=sys.stderr)
+        code = 130
     if code:  # a script that ran to its end leaves the exit to the interpreter
         raise SystemExit(code)
 

@@ -85,7 +85,7 @@ class BottomRow:
             return
         codes = ""
         if size != self._size:
-            # Scroll one line up so that what stood in the last row is not lost, then fence it off.
+            # Scroll one line up so that what stood in the last row is not lost, then keep it apart.
             codes = f"\n\x1b7\x1b[1;{size.lines - 1}r\x1b8\x1b[1A"
             self._size = size
         codes += f"\x1b7\x1b[{size.lines};1H\x1b[2m{text[: size.columns - 1]}\x1b[0m\x1b[K\x1b8"

@@ -18,6 +18,8 @@ from outsize.units import format_bytes, format_seconds
 
 def rows(stats: Stats) -> list[tuple[str, str]]:
     """The table's lines: name and value."""
+    if not stats.budget:
+        return [("budget", "none has been in force")]
     peak_share = f" ({stats.resident_peak / stats.budget:.0%})" if stats.budget else ""
     table = [
         ("policy", f"{stats.policy}, page faults by {stats.mechanism}"),
@@ -77,6 +79,11 @@ def _smallest(stats: Stats) -> str:
 
 def advice(stats: Stats) -> str | None:
     """The one thing most worth trying next, if there is one."""
+    if stats.budget and stats.min_budget > stats.budget:
+        return (
+            f"An op was refused: it needs a budget of at least {format_bytes(stats.min_budget)}, and"
+            " others may need more."
+        )
     if stats.budget and not stats.read_bytes and not stats.write_bytes:
         return "Everything fitted: nothing had to move."
     if stats.stall_share > 0.25:

@@ -17,6 +17,8 @@ def run(args: argparse.Namespace, target: list[str], is_module: bool) -> None:
     """Runs the target; its exit code, exceptions and signals are passed on untouched."""
     if not api.turned_off():
         Supervisor(args).install()
+    elif args.json:
+        print("outsize: turned off (OUTSIZE=0), so there is no report to write.", file=sys.stderr)
     if is_module:
         launcher.run_module(target[0], target[1:])
     else:

@@ -90,11 +90,17 @@ def bench(workload: Workload, args: argparse.Namespace) -> results.Outcome:
         workload.name, list(workload.args), args.warmup, args.steps, machine.describe(), []
     )
     peak = parse_size(args.peak) if args.peak else 0
+    for text in filter(str.strip, args.budgets.split(",")):
+        budget_bytes(text, 0 if args.no_plain and not peak else GIB)  # a slip is told at once
     if not peak and not args.no_plain:
         with Progress("Counting plain's tensor bytes", {"counting": 3}, {}) as progress:
             peak = count_peaks(workload, 3, progress.told)
     outcome.peak_tensor_bytes = peak
     outcome.runs = contestants(workload, args, peak)
+    if any(run.budget == SMALLEST_SHARE for run in outcome.runs):
+        outcome.notes.append(
+            f"Shares below {format_bytes(SMALLEST_SHARE)} were raised to it: this is a toy."
+        )
     outcome.disk_before, torch_version = measure_disk(args)
     outcome.machine |= torch_version
     steps = args.warmup + args.steps

@@ -197,6 +197,11 @@ def footnotes(outcome: Outcome) -> list[str]:
             )
         elif disk:
             lines.append(f"disk {name}: {disk.get('error', 'not measured')}")
+    if any(run.mode == "outsize" for run in outcome.runs):
+        lines.append(
+            "peak: tensor bytes in RAM; peak RSS: the whole process; up, down: read from and written"
+            " to the spill file; stall: time that ops waited for bytes."
+        )
     if any(outcome.limit(run) for run in outcome.runs):
         lines.append(
             "* limit: max(plain's step, down ÷ write, up ÷ read, both ÷ mixed bandwidth) with the"
