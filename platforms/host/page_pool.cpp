@@ -92,7 +92,7 @@ Result<Bytes> PagePool::fill_whole(char* address, Bytes bytes) {
     if (at == ranges_.end() && at != ranges_.begin()) at = std::prev(at);
     if (at == ranges_.end() || at->first < kChunkBytes) break;
     PageRange source = *pop(at);
-    if (source.bytes % kChunkBytes != 0) source = cut_rest(source);
+    if (source.bytes % kChunkBytes != 0) source = cut(source, source.bytes / kChunkBytes * kChunkBytes);
     const Bytes piece = std::min(source.bytes, bytes - done);
     Status moved = take_end(source, address + done, piece);
     if (!moved) return moved.error();
@@ -110,10 +110,9 @@ Status PagePool::fill_rest(char* address, Bytes bytes) {
     if (at == ranges_.end() || (at->first >= kChunkBytes && present_ + missing <= limit_)) {
       return fresh(address + done, missing);
     }
-    PageRange source = *pop(at);
-    if (source.bytes > kChunkBytes) {
-      source = source.bytes % kChunkBytes != 0 ? cut_rest(source) : cut(source, source.bytes - kChunkBytes);
-      put(source);  // looked at again
+    const PageRange source = *pop(at);
+    if (source.bytes > kChunkBytes) {  // its last chunk, whole or not, apart: both are looked at again
+      put(cut(source, (source.bytes - 1) / kChunkBytes * kChunkBytes));
       continue;
     }
     const Bytes piece = std::min(source.bytes, missing);
@@ -128,10 +127,6 @@ PageRange PagePool::cut(const PageRange& range, Bytes bytes) {
   const auto chunks = static_cast<std::uint32_t>(bytes / kChunkBytes);
   put({range.address + bytes, range.bytes - bytes, range.chunks - chunks});
   return {range.address, bytes, chunks};
-}
-
-PageRange PagePool::cut_rest(const PageRange& range) {
-  return cut(range, range.bytes / kChunkBytes * kChunkBytes);
 }
 
 // Moves the last `bytes` of `source` under `address`; what is left of it goes back to the pool.

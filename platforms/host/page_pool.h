@@ -69,7 +69,6 @@ class PagePool {
   Result<Bytes> fill_whole(char* address, Bytes bytes);
   Status fill_rest(char* address, Bytes bytes);
   PageRange cut(const PageRange& range, Bytes bytes);
-  PageRange cut_rest(const PageRange& range);
   Status take_end(PageRange source, char* address, Bytes bytes);
   Status fresh(char* address, Bytes bytes);
   std::optional<PageRange> pop(std::map<Bytes, std::vector<PageRange>>::iterator at);

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
-#include <string_view>
 
 #include "planners/registry/policies.h"
 #include "platforms/host/machine.h"
@@ -86,7 +85,7 @@ Status Runtime::Impl::start(const RuntimeOptions& wanted) {
     return Error{ErrorCode::kInvalidArgument, "a budget of " + mib(options.budget) +
                  " is too small to hold even one small tensor", "budget", "Give at least 1 MiB."};
   }
-  const bool signal = std::string_view(mover->name()).starts_with("signal");
+  const bool signal = mover->kind() == PageMover::Kind::kSignal;
   if (options.faults != FaultMechanism::kAuto && signal != (options.faults == FaultMechanism::kSignal)) {
     return Error{ErrorCode::kInvalidArgument,
                  std::string("pages are moved by ") + mover->name() + " already, since this process's first session",
@@ -422,8 +421,7 @@ Stats Runtime::stats() const {
   s.writes = e.writes;
   s.evictions = e.evictions;
   s.min_budget = m.min_budget();
-  const auto name = m.names.find(e.need_site);
-  if (name != m.names.end()) s.min_budget_op = name->second;
+  s.min_budget_op = m.op_name(e.need_site, "");
   s.small_held = m.small->held();
   s.small_live = m.small->live();
   s.arena_bytes = m.space.used();

@@ -154,32 +154,8 @@ bool Runtime::adopt(void* address, std::size_t bytes, void (*free)(void*), void*
 // tensor alone is larger than the budget) they are adopted all the same: an op that needs them is
 // refused.
 void Runtime::Impl::room_to_adopt(ThreadSlot& thread, Bytes bytes) {
-  auto ask = [&](Input& input) {
-    input.thread = thread.id;
-    thread.signal.store(0, std::memory_order_relaxed);
-    if (feed(input) == Outcome::kGo || wait(thread, "adoption", monotonic_now())) return true;
-    if (thread.refusal == Refusal::kIo) io_error_pending = true;  // the next op tells
-    return false;
-  };
-  Input op;
-  op.kind = Input::Kind::kOpBegin;
-  op.now = engine->watching() ? monotonic_now() : 0;
-  if (!ask(op)) return;
-  Input room;
-  room.kind = Input::Kind::kAlloc;
-  room.extent = thread.birth = new_id();
-  room.bytes = thread.birth_bytes = bytes;
-  thread.birth_kind = HostExtent::Kind::kNone;
-  if (!ask(room)) {
-    thread.birth = kNoExtent;
-    free_ids.push_back(room.extent);
-  } else if (thread.birth != kNoExtent) {
-    give_pages(thread);  // without waiting
-  }
-  Input end;
-  end.kind = Input::Kind::kOpEnd;
-  end.thread = thread.id;
-  feed(end);
+  const auto room = new_extent_in_own_op(thread, bytes, HostExtent::Kind::kNone, "adoption");
+  if (!room && thread.refusal == Refusal::kIo) io_error_pending = true;  // the next op tells
   pool->trim(std::max<Bytes>(0, pool->bytes() - bytes));
 }
 
@@ -264,12 +240,7 @@ void Runtime::deallocate_adopted(void* address) noexcept {
   std::unique_lock guard(m.lock);
   const auto at = m.adopted.find(static_cast<const char*>(address));
   if (at == m.adopted.end()) return;
-  for (const ExtentId id : std::vector<ExtentId>(at->second.pieces)) {
-    Input input;
-    input.kind = Input::Kind::kDeath;
-    input.extent = id;
-    m.feed(input);
-  }
+  for (const ExtentId id : std::vector<ExtentId>(at->second.pieces)) m.bury(id);
   while (at->second.pieces_left > 0) {  // transfers under way still use the memory
     guard.unlock();
     usleep(200);

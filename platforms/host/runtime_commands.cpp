@@ -122,14 +122,16 @@ void Runtime::Impl::evict(ExtentId id) {
   bury_emptied();
 }
 
+void Runtime::Impl::bury(ExtentId id) {
+  Input input;
+  input.kind = Input::Kind::kDeath;
+  input.extent = id;
+  feed(input);
+}
+
 // Extents of small storages that emptied while they took births and now take no more.
 void Runtime::Impl::bury_emptied() {
-  for (ExtentId id = small->take_emptied(); id != kNoExtent; id = small->take_emptied()) {
-    Input input;
-    input.kind = Input::Kind::kDeath;
-    input.extent = id;
-    feed(input);
-  }
+  for (ExtentId id = small->take_emptied(); id != kNoExtent; id = small->take_emptied()) bury(id);
 }
 
 void Runtime::Impl::start_fetch(const Command& command) {
@@ -140,7 +142,7 @@ void Runtime::Impl::start_fetch(const Command& command) {
     return;
   }
   e.staging = *staging;
-  const bool source = !e.slot.valid() && e.source_fd >= 0;
+  const bool source = e.copy_is_source();
   IoRequest request;
   request.kind = IoRequest::Kind::kRead;
   request.urgency = io_urgency(command.urgency);
@@ -236,9 +238,8 @@ void Runtime::Impl::release(ExtentId id) {
 void Runtime::Impl::io_failed(ExtentId id, bool write, Error error) {
   io_error = std::move(error);
   if (io_error.where.empty()) {
-    const HostExtent& e = extents[id];
-    const bool source = !e.slot.valid() && e.source_fd >= 0;
-    io_error.where = source ? "file whose mapping was adopted" : "spill file in " + options.spill_dir;
+    io_error.where = extents[id].copy_is_source() ? "file whose mapping was adopted"
+                                                  : "spill file in " + options.spill_dir;
   }
   io_error_pending = true;  // the next op is told, unless somebody who waits is
   Input input;

@@ -15,7 +15,7 @@ bool fill_in_child(void* address) {
   const ExtentId id = m.extent_at(address);
   if (id == kNoExtent) return false;
   const HostExtent& e = m.extents[id];
-  const bool source = !e.slot.valid() && e.source_fd >= 0;
+  const bool source = e.copy_is_source();
   if (!source && (!e.slot.valid() || !m.spill)) return false;
   return child_fill(e.range.address, e.range.bytes, source ? e.source_fd : m.spill->fd(),
                     source ? e.source_offset : e.slot.offset);

@@ -35,6 +35,8 @@ struct HostExtent {
   int source_fd = -1;            // adopted file mapping: its copy is there ...
   std::int64_t source_offset = 0;
   std::uint64_t checksum = 0;    // of the bytes in `slot`, with options.verify
+
+  bool copy_is_source() const { return !slot.valid() && source_fd >= 0; }
 };
 
 // One per thread that came by. Only its own thread waits on `signal`.
@@ -91,6 +93,7 @@ struct Runtime::Impl {
   void install(const Command& command);
   void evict(ExtentId id);
   void release(ExtentId id);
+  void bury(ExtentId id);                    // tells the engine that it died
   void bury_emptied();
   void forget_copy(ExtentId id);
   void io_failed(ExtentId id, bool write, Error error);
@@ -100,10 +103,12 @@ struct Runtime::Impl {
   Result<void*> allocate_large(ThreadSlot& slot, std::size_t bytes);
   Result<void*> allocate_small(ThreadSlot& slot, std::size_t bytes);
   Result<ExtentId> new_extent(ThreadSlot& slot, Bytes bytes, HostExtent::Kind kind);
+  Result<ExtentId> new_extent_in_own_op(ThreadSlot& slot, Bytes bytes, HostExtent::Kind kind, const char* doing);
   void give_pages(ThreadSlot& slot);
-  Result<ExtentId> new_extent_in_op(ThreadSlot& slot, Bytes bytes, HostExtent::Kind kind);
+  Result<ExtentId> new_extent_in_op(ThreadSlot& slot, Bytes bytes, HostExtent::Kind kind, const char* doing);
   void resolve(std::span<const Operand> operands);
   Error refusal_error(const ThreadSlot& slot, const char* doing) const;
+  std::string op_name(SiteId site, const char* otherwise) const;
   Error budget_error(Bytes needed, const char* doing, SiteId site) const;
   Error told_in_op(Error error, const char* doing, SiteId site) const;
   Status wait(ThreadSlot& slot, const char* doing, Nanos since);

@@ -21,16 +21,22 @@ ExtentId Runtime::Impl::new_id() {
 // A new extent with pages. The lock is held before and after, not throughout. An extent is born into
 // an op: outside any, one is made up.
 Result<ExtentId> Runtime::Impl::new_extent(ThreadSlot& slot, Bytes bytes, HostExtent::Kind kind) {
-  if (slot.depth > 0) return new_extent_in_op(slot, bytes, kind);
+  constexpr const char* kDoing = "allocation";
+  return slot.depth > 0 ? new_extent_in_op(slot, bytes, kind, kDoing)
+                        : new_extent_in_own_op(slot, bytes, kind, kDoing);
+}
+
+Result<ExtentId> Runtime::Impl::new_extent_in_own_op(ThreadSlot& slot, Bytes bytes,
+                                                     HostExtent::Kind kind, const char* doing) {
   Input input;
   input.kind = Input::Kind::kOpBegin;
   input.thread = slot.id;
   input.now = engine->watching() ? monotonic_now() : 0;
   slot.signal.store(0, std::memory_order_relaxed);
   if (feed(input) == Outcome::kWait) {
-    if (Status status = wait(slot, "allocation", monotonic_now()); !status) return status.error();
+    if (Status status = wait(slot, doing, monotonic_now()); !status) return status.error();
   }
-  Result<ExtentId> id = new_extent_in_op(slot, bytes, kind);
+  Result<ExtentId> id = new_extent_in_op(slot, bytes, kind, doing);
   input = Input{};
   input.kind = Input::Kind::kOpEnd;
   input.thread = slot.id;
@@ -39,7 +45,7 @@ Result<ExtentId> Runtime::Impl::new_extent(ThreadSlot& slot, Bytes bytes, HostEx
 }
 
 Result<ExtentId> Runtime::Impl::new_extent_in_op(ThreadSlot& slot, Bytes bytes,
-                                                 HostExtent::Kind kind) {
+                                                 HostExtent::Kind kind, const char* doing) {
   Input input;
   input.kind = Input::Kind::kAlloc;
   input.thread = slot.id;
@@ -50,7 +56,7 @@ Result<ExtentId> Runtime::Impl::new_extent_in_op(ThreadSlot& slot, Bytes bytes,
   slot.signal.store(0, std::memory_order_relaxed);
   if (feed(input) == Outcome::kGo) {
     give_pages(slot);
-  } else if (Status status = wait(slot, "allocation", monotonic_now()); !status) {
+  } else if (Status status = wait(slot, doing, monotonic_now()); !status) {
     slot.birth = kNoExtent;
     free_ids.push_back(input.extent);
     return status.error();
@@ -69,10 +75,7 @@ void Runtime::Impl::give_pages(ThreadSlot& slot) {
     if (!range) slot.birth_status = range.error();
   }
   if (!range || slot.birth_kind == HostExtent::Kind::kNone) {
-    Input death;
-    death.kind = Input::Kind::kDeath;
-    death.extent = id;
-    feed(death);
+    bury(id);
     return;
   }
   extents[id].kind = slot.birth_kind;
@@ -104,10 +107,7 @@ Result<void*> Runtime::Impl::allocate_small(ThreadSlot& slot, std::size_t bytes)
       slot.signal.store(0, std::memory_order_relaxed);
       if (feed(input) == Outcome::kGo) return static_cast<void*>(address);
       Status refused = wait(slot, "allocation", monotonic_now());  // it has been refused already
-      if (small->deallocate(extent, address)) {
-        input.kind = Input::Kind::kDeath;
-        feed(input);
-      }
+      if (small->deallocate(extent, address)) bury(extent);
       return refused.error();
     }
     Result<ExtentId> id = new_extent(slot, kSharedBytes, HostExtent::Kind::kSmall);
@@ -152,10 +152,7 @@ void Runtime::deallocate(void* address) noexcept {
   } else {
     m.large_live -= e.asked;
   }
-  Input input;
-  input.kind = Input::Kind::kDeath;
-  input.extent = id;
-  m.feed(input);
+  m.bury(id);
 }
 
 }  // namespace outsize::host

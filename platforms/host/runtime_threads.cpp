@@ -62,11 +62,14 @@ ThreadSlot& Runtime::Impl::make_slot() {
   return *tls_slot;
 }
 
-Error Runtime::Impl::budget_error(Bytes needed, const char* doing, SiteId site) const {
+std::string Runtime::Impl::op_name(SiteId site, const char* otherwise) const {
   const auto name = names.find(site);
-  const std::string op = name == names.end() ? doing : name->second;
+  return name == names.end() ? otherwise : name->second;
+}
+
+Error Runtime::Impl::budget_error(Bytes needed, const char* doing, SiteId site) const {
   return Error{ErrorCode::kOutOfBudget,
-               op + " needs " + mib(needed) + " of tensors in memory at once (operands, results and "
+               op_name(site, doing) + " needs " + mib(needed) + " of tensors in memory at once (operands, results and "
                "workspace), the budget is " + mib(options.budget) + ".", doing,
                "Give a budget of at least " + std::to_string(round_up(needed, kMiB) / kMiB) +
                "MiB (other ops may need more), or make tensors smaller, for instance the batch."};
@@ -79,8 +82,7 @@ Error Runtime::Impl::refusal_error(const ThreadSlot& waiting, const char* doing)
 }
 
 Error Runtime::Impl::told_in_op(Error error, const char* doing, SiteId site) const {
-  const auto name = names.find(site);
-  error.what = (name == names.end() ? doing : name->second) + ": " + error.what;
+  error.what = op_name(site, doing) + ": " + error.what;
   return error;
 }
 

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from outsize import machine
+from outsize import machine, report
 from outsize.bench import memory, results, workloads
 from outsize.bench.command import engine_options, seatings
 from outsize.bench.progress import Progress
@@ -56,7 +56,7 @@ def main(argv: Sequence[str]) -> int:
             take_turns(group, steps, progress.told)
     results.print_table(outcome)
     if args.json:
-        outcome.write_json(args.json)
+        report.write_json(args.json, outcome.as_json())
     code, text = verdict(outcome, with_plain)
     print(f"{text} ({format_seconds(time.monotonic() - began)} in all.)")
     return code

@@ -128,8 +128,9 @@ def as_json(stats: Stats, options: dict[str, Any]) -> dict[str, Any]:
     return {"outsize": options, "stats": stats.as_dict(), "machine": machine.describe()}
 
 
-def write_json(path: str, stats: Stats, options: dict[str, Any]) -> None:
-    text = json.dumps(as_json(stats, options), indent=2) + "\n"
+def write_json(path: str, facts: dict[str, Any]) -> None:
+    """`-` is stdout. The work is done by now: a file that cannot be written is only told."""
+    text = json.dumps(facts, indent=2) + "\n"
     if path == "-":
         sys.stdout.write(text)
         return

@@ -75,7 +75,7 @@ class Supervisor:
                 sys.stdout.flush()
                 report.print_report(stats)
         if self._args.json:
-            report.write_json(self._args.json, stats, self.options())
+            report.write_json(self._args.json, report.as_json(stats, self.options()))
 
 
 def _log_to_stderr_unless_configured() -> None:

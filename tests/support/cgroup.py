@@ -10,9 +10,6 @@ from pathlib import Path
 
 from outsize.bench import swap
 
-# Becomes the program given to it, inside the cgroup.
-ENTER = 'echo $$ > "$0/cgroup.procs" && exec "$@"'
-
 
 @dataclass(frozen=True)
 class Cgroup:
@@ -20,8 +17,7 @@ class Cgroup:
 
     @property
     def prefix(self) -> tuple[str, ...]:
-        """Put before a command, it runs in this cgroup, in one process."""
-        return ("sh", "-c", ENTER, str(self.folder))
+        return swap.enter_cgroup(self.folder)
 
     def killed(self) -> int:
         """How many processes the kernel has killed because the cgroup was full."""
@@ -56,6 +52,6 @@ def memory_cgroup(limit: int) -> Iterator[Cgroup]:
     if os.geteuid() != 0:
         raise swap.SwapUnavailable("a memory cgroup needs root")
     with contextlib.ExitStack() as stack:
-        folder = swap._make_cgroup(stack, limit)
+        folder = swap.make_cgroup(stack, limit)
         _forbid_swap(folder, limit)
         yield Cgroup(folder)

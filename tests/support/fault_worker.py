@@ -25,8 +25,7 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
+import jail
 import torch
 import torch.nn.functional as F
 from record import digest
@@ -444,9 +443,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("output")
     parser.add_argument("program", choices=["retried", "trained", "gpt"])
-    parser.add_argument("--faults", default="auto")
+    jail.add_options(parser)
     parser.add_argument("--mechanism", default="", help="what it must have run on")
-    parser.add_argument("--jail", action="store_true")
     parser.add_argument("--policy", default="lookahead")
     parser.add_argument("--budget", type=int, default=8, help="MiB (%(default)s)")
     parser.add_argument("--kinds", nargs="+", default=list(CAUSE))
@@ -460,8 +458,6 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     if options.jail:
-        import jail
-
         jail.enter()
     if options.program == "retried":
         right = plain_actions()

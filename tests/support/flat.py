@@ -10,9 +10,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
+
+import jail
 
 MIB = 1 << 20
 STEPS = 10_000
@@ -80,13 +81,9 @@ def train() -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("output")
-    parser.add_argument("--faults", default="auto")
-    parser.add_argument("--jail", action="store_true")
+    jail.add_options(parser)
     args = parser.parse_args()
-    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     if args.jail:
-        import jail
-
         jail.enter()
     import outsize
 

@@ -6,6 +6,7 @@ program that answers EPERM to the forbidden system calls and lets all others pas
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import errno
 import os
@@ -30,6 +31,12 @@ class JailUnavailable(RuntimeError):
 
 class _Program(ctypes.Structure):
     _fields_ = [("length", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """How every worker is told its fault mechanism; with `--jail`, `auto` has to find it in here."""
+    parser.add_argument("--faults", default="auto")
+    parser.add_argument("--jail", action="store_true", help="become an ordinary user first")
 
 
 def _instruction(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:

@@ -12,11 +12,12 @@ from __future__ import annotations
 import argparse
 import faulthandler
 import json
-import sys
 import time
 import warnings
 from pathlib import Path
 from typing import Any
+
+import jail
 
 MIB = 1 << 20
 HUNG_SECONDS = 300  # a program takes about five
@@ -128,8 +129,7 @@ def explore(prover: Prover, examples: int, seed: int | None, shrink: bool) -> No
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--faults", default="auto")
-    parser.add_argument("--jail", action="store_true")
+    jail.add_options(parser)
     parser.add_argument("--examples", type=int, default=12)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--shrink", action="store_true")
@@ -139,8 +139,6 @@ def main() -> None:
     faulthandler.enable()
     warnings.simplefilter("ignore")
     if args.jail:
-        import jail
-
         jail.enter()
     import random_programs
     import torch
@@ -154,5 +152,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parent))
     main()

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jail
 import numpy as np
 
 MIB = 1 << 20
@@ -305,16 +306,12 @@ def main() -> None:
     parser.add_argument("output")
     parser.add_argument("case")
     parser.add_argument("folder")
-    parser.add_argument("--faults", default="auto")
-    parser.add_argument("--jail", action="store_true")
+    jail.add_options(parser)
     args = parser.parse_args()
-    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     import fork_cases
     import torch
 
     if args.jail:
-        import jail
-
         jail.enter()
     # Becoming another user made /proc/self root's; an ordinary user's own program can read its own.
     ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 import traceback
 from collections.abc import Callable
 from typing import Any
+
+import jail
 
 MIB = 1 << 20
 THREADS = 2
@@ -111,16 +112,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("output", help="where the report goes; the profiler writes to stdout")
     parser.add_argument("program")
-    parser.add_argument("--faults", default="auto")
-    parser.add_argument("--jail", action="store_true")
+    jail.add_options(parser)
     parser.add_argument("--budgets", nargs="+", default=["50%", "25%", "smallest"])
     parser.add_argument("--policies", nargs="+", default=["lookahead", "ondemand"])
     parser.add_argument("--spill-dir", default="")
     args = parser.parse_args()
-    sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     if args.jail:
-        import jail
-
         jail.enter()
     report = measure(args.program, args.faults, args.budgets, args.policies, args.spill_dir)
     with open(args.output, "w") as file:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from outsize import machine
+from outsize import machine, report
 from outsize.bench import memory, results, workloads
 from outsize.bench.progress import Progress
 from outsize.bench.runner import Run, WorkerError, count_peaks, take_turns
@@ -80,7 +80,7 @@ def main(argv: Sequence[str]) -> int:
         return 1
     results.print_table(outcome)
     if args.json:
-        outcome.write_json(args.json)
+        report.write_json(args.json, outcome.as_json())
     return 1 if any(run.failure for run in outcome.runs) else 0
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 import sys
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TextIO
 
 from outsize import machine
@@ -102,14 +100,6 @@ class Outcome:
             "runs": [self._run_json(run) for run in self.runs],
             "notes": self.notes,
         }
-
-    def write_json(self, path: str) -> None:
-        """`-` is stdout."""
-        text = json.dumps(self.as_json(), indent=2) + "\n"
-        if path == "-":
-            sys.stdout.write(text)
-        else:
-            Path(path).write_text(text)
 
     def _run_json(self, run: Run) -> dict[str, Any]:
         limit = self.limit(run)

@@ -35,8 +35,7 @@ def kernel_swap(directory: str, swap_bytes: int, limit: int) -> Iterator[tuple[s
     with contextlib.ExitStack() as stack:
         stack.enter_context(_die_in_order())
         _make_swap(stack, directory, swap_bytes)
-        group = _make_cgroup(stack, limit)
-        yield ("sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', str(group))
+        yield enter_cgroup(make_cgroup(stack, limit))
 
 
 @contextlib.contextmanager
@@ -84,7 +83,13 @@ def _command(*words: str) -> None:
         raise SwapUnavailable(f"{' '.join(words)}: {(done.stderr or done.stdout).strip()}")
 
 
-def _make_cgroup(stack: contextlib.ExitStack, limit: int) -> Path:
+def enter_cgroup(group: Path) -> tuple[str, ...]:
+    """A command prefix: what follows runs in the cgroup, in one process."""
+    return ("sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"', str(group))
+
+
+def make_cgroup(stack: contextlib.ExitStack, limit: int) -> Path:
+    """A memory cgroup (v1 or v2) of `limit` bytes, removed when `stack` ends."""
     name = f"outsize-bench-{os.getpid()}"
     try:
         if (_V1 / "memory.limit_in_bytes").exists():
