@@ -600,7 +600,7 @@ def test_the_table_is_framed_on_a_terminal() -> None:
 
 
 def test_json_is_complete_and_plain(tmp_path: Path) -> None:
-    report.write_json(str(tmp_path / "r.json"), BUSY, {"budget": "40%"})
+    report.write_json(str(tmp_path / "r.json"), report.as_json(BUSY, {"budget": "40%"}))
     read = json.loads((tmp_path / "r.json").read_text())
     assert read["stats"]["read_bytes"] == 26 * GIB
     assert read["stats"]["stall_share"] == pytest.approx(0.08)
@@ -608,7 +608,7 @@ def test_json_is_complete_and_plain(tmp_path: Path) -> None:
 
 
 def test_a_report_that_cannot_be_written_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    report.write_json("/no/such/folder/r.json", BUSY, {})
+    report.write_json("/no/such/folder/r.json", {})
     assert "could not be written" in capsys.readouterr().err
 
 
