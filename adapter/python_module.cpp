@@ -150,8 +150,8 @@ void keep_faults_in_data_loader_workers() {
 }
 
 void create(std::int64_t budget, const std::string& policy, const std::string& spill_dir,
-            std::int64_t spill_limit, const std::string& faults, int io_threads, bool verify,
-            const std::string& decision_log) {
+            std::int64_t spill_limit, std::uint64_t disk_write_limit, const std::string& faults,
+            int io_threads, bool verify, const std::string& decision_log) {
   const auto mechanism = fault_mechanism(faults);
   if (!mechanism) check(Status(mechanism.error()));
   host::RuntimeOptions options;
@@ -159,6 +159,7 @@ void create(std::int64_t budget, const std::string& policy, const std::string& s
   options.policy = policy;
   options.spill_dir = spill_dir;
   options.spill_limit = spill_limit;
+  options.disk_write_limit = disk_write_limit;
   options.faults = mechanism.value();
   options.io_threads = io_threads;
   options.verify = verify;
@@ -187,7 +188,10 @@ py::dict stats() {
       py::arg("min_budget_op") = s.min_budget_op, py::arg("small_held") = s.small_held,
       py::arg("small_live") = s.small_live, py::arg("arena_bytes") = s.arena_bytes,
       py::arg("mechanism") = s.mechanism, py::arg("policy") = s.policy,
-      py::arg("spill_dir") = s.spill_dir);
+      py::arg("spill_dir") = s.spill_dir, py::arg("warning") = s.warning,
+      py::arg("disk_size") = s.disk_size, py::arg("disk_write_limit") = s.disk_write_limit,
+      py::arg("held_back") = s.held_back, py::arg("verified_bytes") = s.verified_bytes,
+      py::arg("verify") = s.verify);
 }
 
 // Calls use(runtime, address, bytes) for a tensor that has bytes in RAM while outsize is on.
@@ -284,7 +288,7 @@ PYBIND11_MODULE(_core, module) {
   set_thrower([](const outsize::Error& error) { throw OpError(error); });
   outsize::host::Runtime::set_wait_hooks({leave_gil, take_gil_back});
   module.def("create", &create, arg("budget"), arg("policy") = "lookahead", arg("spill_dir") = "",
-             arg("spill_limit") = 0, arg("faults") = "auto", arg("io_threads") = 4,
+             arg("spill_limit") = 0, arg("disk_write_limit") = 0, arg("faults") = "auto", arg("io_threads") = 4,
              arg("verify") = false, arg("decision_log") = "");
   module.def("shutdown", [] { check(without_gil(&disable)); });
   module.def("running", &enabled);

@@ -33,11 +33,16 @@ Session::Session(const SessionOptions& options) {
   wanted.policy = options.policy;
   wanted.spill_dir = options.spill_dir;
   wanted.spill_limit = options.spill_limit;
+  wanted.disk_write_limit = options.disk_write_limit;
   wanted.faults = faults.value();
   wanted.io_threads = options.io_threads;
   wanted.verify = options.verify;
   wanted.decision_log = options.decision_log;
   check(adapter::enable(wanted));
+  adapter::with_runtime([](host::Runtime& runtime) {
+    const std::string warning = runtime.stats().warning;
+    if (!warning.empty()) std::fprintf(stderr, "outsize: %s\n", warning.c_str());
+  });
   open_ = true;
   thread_was_covered_ = adapter::include_thread(true);
 }

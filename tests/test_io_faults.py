@@ -77,6 +77,33 @@ def test_a_failed_action_can_be_tried_again(mechanism: str, policy: str) -> None
 
 
 @pytest.mark.parametrize("mechanism", mechanisms())
+def test_with_checksums_every_corrupted_byte_is_told(mechanism: str) -> None:
+    """One bit of every k-th read differs: with --verify no op ever sees it.
+
+    From the second on: where every read is wrong a raw access is never served, and ends the process.
+    """
+    report = hunt("retried", mechanism, "--budget", "10", "--verify", "--kinds", "FLIP")
+    for run in report["calm"]:
+        assert run["completed"] and run["told"] == []
+    wrong = [what for run in report["calm"] + report["runs"] for what in run["wrong"]]
+    assert wrong == [], "\n".join(wrong[:10])
+    for run in report["runs"]:
+        assert run["completed"] or k_of(run) <= K_THAT_MAY_NEVER_END, run["injected"]
+        assert run["told"] or run["reads"] < k_of(run) + UNDER_WAY, f"{run['injected']}: no word"
+    fewest = min(run["reads"] for run in report["calm"])
+    assert fewest >= 12
+    assert {k_of(run) for run in report["runs"] if run["told"]} >= set(range(2, fewest // 2))
+
+
+@pytest.mark.parametrize("mechanism", mechanisms()[:1])
+def test_checksums_do_not_hide_other_faults(mechanism: str) -> None:
+    print("seed", SEED)
+    report = hunt("retried", mechanism, "--budget", "10", "--verify", "--sample", "30", "--seed", SEED)
+    check_nothing_wrong(report)
+    assert sum(bool(run["told"]) for run in report["runs"]) >= 15
+
+
+@pytest.mark.parametrize("mechanism", mechanisms())
 def test_a_failed_step_leaves_a_state_of_plain_training(mechanism: str) -> None:
     """The same with autograd's own backward pass and AdamW, which are left where they failed."""
     report = hunt("trained", mechanism)

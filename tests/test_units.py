@@ -14,6 +14,7 @@ from outsize.units import (
     format_bytes,
     format_seconds,
     parse_budget,
+    parse_rate,
     parse_size,
 )
 
@@ -49,6 +50,34 @@ NO_SIZES = ["", "GiB", "-1g", "1.2.3g", "2 potatoes", "1e9", "nan", "60%", "٣g"
 def test_what_is_not_a_size_is_refused(text: str) -> None:
     with pytest.raises(SizeError, match="write for example 512MiB"):
         parse_size(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("50MB/s", 50 * 10**6),
+        ("2TB/day", 2 * 10**12 // 86400),
+        ("100 GiB / hour", 100 * GIB // 3600),
+        ("60MiB/min", MIB),
+        ("0", 0),
+        (0, 0),
+        (12345, 12345),
+    ],
+)
+def test_paces(text: str | int, expected: int) -> None:
+    assert parse_rate(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "2TB", "/day", "2TB/", "2TB/moon", "-1GB/s", "60%/s", "1/2/s"])
+def test_what_is_not_a_pace_is_refused(text: str) -> None:
+    with pytest.raises(SizeError, match="write for example 2TB/day"):
+        parse_rate(text)
+
+
+@pytest.mark.parametrize("text", ["1B/day", "0GB/day"])
+def test_a_pace_that_never_moves_is_refused(text: str) -> None:
+    with pytest.raises(SizeError, match="less than a byte a second"):
+        parse_rate(text)
 
 
 def test_large_exact_sizes_stay_exact() -> None:

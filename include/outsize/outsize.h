@@ -43,6 +43,7 @@ struct SessionOptions {
   std::string policy = "lookahead";
   std::string spill_dir = {};        // empty: $TMPDIR, else /var/tmp; never a tmpfs
   std::int64_t spill_limit = 0;      // bytes on disk; 0: what is free there
+  std::uint64_t disk_write_limit = 0;  // bytes a second written on average; 0: no limit
   std::string faults = "auto";       // or "userfaultfd", "signal"
   int io_threads = 4;
   bool verify = false;               // checksum every spilled byte and check it when it returns

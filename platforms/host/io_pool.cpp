@@ -17,6 +17,7 @@
 
 #include "platforms/host/io_pool_fault.h"
 #include "platforms/host/machine_error.h"
+#include "platforms/host/write_limit.h"
 
 namespace outsize::host {
 namespace {
@@ -100,6 +101,8 @@ class Pool final : public IoPool {
 
   void submit(const IoRequest& request) override;
   void promote(std::uint64_t token, IoRequest::Urgency urgency) override;
+  void set_write_limit(std::uint64_t bytes_a_second) override;
+  Nanos held_back() const override;
   void quiesce() override;
   void resume() override;
   void after_fork_child() override;
@@ -122,6 +125,9 @@ class Pool final : public IoPool {
     int writing = 0;
     int reading = 0;
     std::size_t reads_queued = 0;
+    WriteLimit limit;
+    Nanos held_since = 0;  // a pressed write is held back by the limit since then; 0: none is
+    Nanos held_back = 0;   // before that
     bool holding = false;
     bool stopping = false;
   };
@@ -129,7 +135,9 @@ class Pool final : public IoPool {
   static void* entry(void* self);
   void loop();
   void enqueue(const IoRequest& request);
-  bool next_piece(Piece* piece);
+  bool next_piece(Piece* piece, Nanos* wait);
+  Nanos write_wait(Transfer& write, Nanos at);
+  void write_begins(const Transfer& write, Bytes bytes);
   void finish(std::unique_lock<std::mutex>& lock, Queue::iterator transfer);
   bool idle() const;
 
@@ -218,14 +226,51 @@ void Pool::promote(std::uint64_t token, IoRequest::Urgency urgency) {
       if (at->request.token != token) continue;
       at->request.urgency = urgency;
       state_->queued[to].splice(state_->queued[to].end(), queue, at);
+      if (state_->limit.on()) state_->work.notify_one();  // from here on it counts as held back
       return;
     }
+  }
+}
+
+void Pool::set_write_limit(std::uint64_t bytes_a_second) {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->limit.set_rate(bytes_a_second);
+  }
+  state_->work.notify_all();
+}
+
+Nanos Pool::held_back() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->held_back + (state_->held_since > 0 ? now() - state_->held_since : 0);
+}
+
+// How long the limit holds this write back. Who ends or forks does not wait for a pace. Under the mutex.
+Nanos Pool::write_wait(Transfer& write, Nanos at) {
+  if (state_->holding || state_->stopping) return 0;
+  const Nanos wait = state_->limit.wait(at);
+  if (wait == 0) return 0;
+  if (write.started == 0) write.started = at;  // so that planners see the pace as the disk's
+  if (write.request.urgency == IoRequest::Urgency::kPressedWrite && state_->held_since == 0) {
+    state_->held_since = at;
+  }
+  return wait;
+}
+
+void Pool::write_begins(const Transfer& write, Bytes bytes) {
+  if (!state_->limit.on() && state_->held_since == 0) return;
+  const Nanos at = now();
+  state_->limit.begin(bytes, at);
+  if (write.request.urgency == IoRequest::Urgency::kPressedWrite && state_->held_since > 0) {
+    state_->held_back += at - state_->held_since;
+    state_->held_since = 0;
   }
 }
 
 void Pool::quiesce() {
   std::unique_lock lock(state_->mutex);
   state_->holding = true;
+  if (state_->limit.on()) state_->work.notify_all();
   state_->quiet.wait(lock, [this] { return idle(); });
 }
 
@@ -245,16 +290,18 @@ void Pool::after_fork_child() {
   threads_.clear();
 }
 
-// The most urgent piece that may start now. While anything is to be read, at most half of the
-// threads write. Under the mutex.
-bool Pool::next_piece(Piece* piece) {
+// The most urgent piece that may start now, or in `wait` when to ask again (0: when something changes).
+// While anything is to be read, at most half of the threads write. Under the mutex.
+bool Pool::next_piece(Piece* piece, Nanos* wait) {
+  *wait = 0;
   const int writers_allowed = std::max(1, thread_count_ / 2);
   const bool reads_about = state_->reads_queued > 0 || state_->reading > 0;
   for (Queue& queue : state_->queued) {
     for (auto at = queue.begin(); at != queue.end(); ++at) {
       const bool read = at->request.kind == IoRequest::Kind::kRead;
       if (!read && reads_about && state_->writing >= writers_allowed) continue;
-      if (at->under_way == 0 && at->issued == 0) at->started = now();
+      if (!read && (*wait > 0 || (state_->limit.on() && (*wait = write_wait(*at, now())) > 0))) continue;
+      if (at->started == 0) at->started = now();
       const Bytes left = at->request.bytes - at->issued;
       piece->transfer = at;
       piece->from = at->issued;
@@ -263,6 +310,7 @@ bool Pool::next_piece(Piece* piece) {
       at->issued += piece->bytes;
       ++at->under_way;
       ++(read ? state_->reading : state_->writing);
+      if (!read) write_begins(*at, piece->bytes);
       if (at->issued == at->request.bytes) {
         if (read) --state_->reads_queued;
         state_->under_way.splice(state_->under_way.end(), queue, at);
@@ -286,9 +334,11 @@ void Pool::loop() {
   std::unique_lock lock(state->mutex);
   for (;;) {
     Piece piece;
-    if (!next_piece(&piece)) {
+    Nanos wait = 0;
+    if (!next_piece(&piece, &wait)) {
       if (state->stopping && idle()) break;
-      state->work.wait(lock);
+      if (wait > 0) state->work.wait_for(lock, std::chrono::nanoseconds(wait));
+      else state->work.wait(lock);
       continue;
     }
     const auto transfer = piece.transfer;

@@ -2,8 +2,9 @@
 // pieces so that several threads share one; reads that somebody waits for go first, and writes step
 // back so that reads keep their share of the disk (mixed bandwidth is below either alone).
 //
-// Injection: OUTSIZE_IO_FAULT="every=K[,offset=J][,kind=read|write][,error=EIO|ENOSPC|SHORT]"
-// makes the K-th (then every K-th) transfer fail, for the fault tests.
+// Injection: OUTSIZE_IO_FAULT="every=K[,offset=J][,kind=read|write][,error=EIO|ENOSPC|SHORT|FLIP]"
+// makes the K-th (then every K-th) transfer fail, or with FLIP succeed with one bit changed, for the
+// fault tests.
 #pragma once
 
 #include <cstdint>
@@ -43,6 +44,10 @@ class IoPool {
   virtual void submit(const IoRequest& request) = 0;
   // Raises a queued request's urgency (a prefetch that an op now waits for).
   virtual void promote(std::uint64_t token, IoRequest::Urgency urgency) = 0;
+  // Bytes a second that writes may take on average; 0: no limit. See write_limit.h.
+  virtual void set_write_limit(std::uint64_t bytes_a_second) = 0;
+  // How long pressed writes, for which somebody waits, have been held back by that limit.
+  virtual Nanos held_back() const = 0;
   // Blocks until nothing is queued or under way and holds new work back until resume(). For fork.
   virtual void quiesce() = 0;
   virtual void resume() = 0;

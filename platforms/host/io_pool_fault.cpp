@@ -1,5 +1,8 @@
 #include "platforms/host/io_pool_fault.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -9,7 +12,7 @@ namespace outsize::host {
 
 FaultPlan FaultPlan::parse(const std::string& text, bool* valid) {
   FaultPlan plan;
-  plan.fault_ = {InjectedFault::Kind::kErrno, EIO};
+  plan.fault_ = {InjectedFault::Kind::kErrno, EIO, 0};
   *valid = true;
   std::istringstream parts(text);
   for (std::string part; std::getline(parts, part, ',');) {
@@ -25,11 +28,13 @@ FaultPlan FaultPlan::parse(const std::string& text, bool* valid) {
       plan.reads_ = value == "read";
       plan.writes_ = value == "write";
     } else if (key == "error" && value == "EIO") {
-      plan.fault_ = {InjectedFault::Kind::kErrno, EIO};
+      plan.fault_ = {InjectedFault::Kind::kErrno, EIO, 0};
     } else if (key == "error" && value == "ENOSPC") {
-      plan.fault_ = {InjectedFault::Kind::kErrno, ENOSPC};
+      plan.fault_ = {InjectedFault::Kind::kErrno, ENOSPC, 0};
     } else if (key == "error" && value == "SHORT") {
-      plan.fault_ = {InjectedFault::Kind::kShort, 0};
+      plan.fault_ = {InjectedFault::Kind::kShort, 0, 0};
+    } else if (key == "error" && value == "FLIP") {
+      plan.fault_ = {InjectedFault::Kind::kFlip, 0, 0};
     } else {
       *valid = false;
     }
@@ -54,13 +59,42 @@ FaultPlan FaultPlan::from_environment() {
 
 InjectedFault FaultPlan::next(IoRequest::Kind kind) {
   if (every_ == 0 || !(kind == IoRequest::Kind::kRead ? reads_ : writes_)) return {};
-  ++count_;
+  fault_.number = ++count_;
   return count_ > offset_ && (count_ - offset_) % every_ == 0 ? fault_ : InjectedFault{};
 }
+
+namespace {
+
+// Changes one bit of what was just read or written.
+Status flip(const IoRequest& request, std::int64_t number) {
+  const Bytes byte = number * 7919 % request.bytes;
+  if (request.kind == IoRequest::Kind::kRead) {
+    static_cast<char*>(request.memory)[byte] ^= 1;
+    return {};
+  }
+  void* page = mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return transfer_error(request, request.offset, request.bytes, 0, errno);
+  IoRequest on_disk = request;
+  on_disk.memory = page;
+  on_disk.offset += byte / kPageBytes * kPageBytes;
+  on_disk.kind = IoRequest::Kind::kRead;
+  Status status = run_piece(on_disk, 0, kPageBytes);
+  static_cast<char*>(page)[byte % kPageBytes] ^= 1;
+  on_disk.kind = IoRequest::Kind::kWrite;
+  if (status.ok()) status = run_piece(on_disk, 0, kPageBytes);
+  munmap(page, kPageBytes);
+  return status;
+}
+
+}  // namespace
 
 Status run_injected(const IoRequest& request, const InjectedFault& fault) {
   if (fault.kind == InjectedFault::Kind::kErrno) {
     return transfer_error(request, request.offset, request.bytes, 0, fault.error);
+  }
+  if (fault.kind == InjectedFault::Kind::kFlip) {
+    if (Status status = run_piece(request, 0, request.bytes); !status) return status;
+    return flip(request, fault.number);
   }
   const Bytes half = request.bytes / 2 / kPageBytes * kPageBytes;
   if (half > 0) {

@@ -9,9 +9,10 @@
 namespace outsize::host {
 
 struct InjectedFault {
-  enum class Kind : std::uint8_t { kNone, kErrno, kShort };
+  enum class Kind : std::uint8_t { kNone, kErrno, kShort, kFlip };
   Kind kind = Kind::kNone;
   int error = 0;
+  std::int64_t number = 0;  // of the transfer: another byte each time
 };
 
 // Counts transfers of the wanted kind from 1 and fails number offset+every, offset+2*every, ...
@@ -33,7 +34,7 @@ class FaultPlan {
 };
 
 // The transfer as the fault would have it: kErrno does nothing and fails; kShort does the first
-// half and then makes no progress.
+// half and then makes no progress; kFlip does all of it, and one bit is wrong where the bytes arrive.
 Status run_injected(const IoRequest& request, const InjectedFault& fault);
 
 // The plain transfer of a part of a request, and its errors. Defined by the pool.

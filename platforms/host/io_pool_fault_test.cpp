@@ -9,7 +9,7 @@ using Kind = IoRequest::Kind;
 
 TEST(FaultPlan, ReadsItsText) {
   bool valid = false;
-  for (const char* good : {"every=1", "every=7,offset=2,kind=read,error=EIO", "every=3,error=SHORT", "every=2,kind=write"}) {
+  for (const char* good : {"every=1", "every=7,offset=2,kind=read,error=EIO", "every=3,error=SHORT", "every=3,error=FLIP", "every=2,kind=write"}) {
     FaultPlan::parse(good, &valid);
     EXPECT_TRUE(valid) << good;
   }

@@ -102,6 +102,7 @@ Status Runtime::Impl::start(const RuntimeOptions& wanted) {
   if (!file) return file.error();
   spill = std::move(*file);
   io = IoPool::create(options.io_threads, [this](const IoResult& result) { io_done(result); });
+  io->set_write_limit(options.disk_write_limit);
   EngineOptions engine_options;
   engine_options.budget = options.budget;
   const Bytes slots = std::clamp<Bytes>(options.budget / 8, 4 * kMiB, 64 * kMiB);
@@ -125,7 +126,8 @@ Status Runtime::Impl::start(const RuntimeOptions& wanted) {
   }
   pool->set_limit(options.budget);
   pool->reset_peak();
-  stall = 0;
+  stall = verify = 0;
+  verified_bytes = 0;
   tensor_peak = large_live + small->live();
   io_error_pending = false;
   serving = true;
@@ -339,6 +341,7 @@ Status Runtime::Impl::stop() {
   input.kind = Input::Kind::kBudget;
   input.bytes = kUnlimited;
   feed(input);
+  io->set_write_limit(0);  // what is under way holds nobody up
   // As operands that are written: everything comes back and no copy below is trusted any more. Other
   // threads' tensors may have died since the count.
   const std::vector<OperandRef> all = living();
@@ -353,6 +356,7 @@ Status Runtime::Impl::stop() {
       input.kind = Input::Kind::kBudget;
       input.bytes = options.budget;
       feed(input);
+      io->set_write_limit(options.disk_write_limit);
       return status;
     }
   }
@@ -428,6 +432,12 @@ Stats Runtime::stats() const {
   s.mechanism = m.mover->name();
   s.policy = m.options.policy;
   s.spill_dir = m.options.spill_dir;
+  if (m.spill) s.warning = m.spill->warning();
+  s.disk_size = m.spill ? m.spill->disk_size() : 0;
+  s.disk_write_limit = m.options.disk_write_limit;
+  s.held_back = m.io ? m.io->held_back() : 0;
+  s.verified_bytes = m.verified_bytes;
+  s.verify = m.verify;
   return s;
 }
 

@@ -27,6 +27,7 @@ struct RuntimeOptions {
   std::string policy = "lookahead";
   std::string spill_dir;        // empty: $TMPDIR, else /var/tmp
   Bytes spill_limit = 0;        // 0: what the file system has free
+  std::uint64_t disk_write_limit = 0;  // bytes a second on average; 0: none
   FaultMechanism faults = FaultMechanism::kAuto;
   int io_threads = 4;
   bool verify = false;          // checksum every spilled extent and check it when it returns
@@ -54,6 +55,12 @@ struct Stats {
   Bytes arena_bytes = 0;        // address space in use by live extents
   std::string mechanism;        // "userfaultfd+move", "userfaultfd+copy", "signal"
   std::string policy, spill_dir;
+  std::string warning;          // about the spill directory; empty: none
+  Bytes disk_size = 0;          // of the file system the spill file is on
+  std::uint64_t disk_write_limit = 0;  // as asked for
+  Nanos held_back = 0;          // time in which needed writes waited for that limit
+  Bytes verified_bytes = 0;     // hashed, when written or when they came back
+  Nanos verify = 0;             // what that took, on I/O threads
 };
 
 // Called around every wait of an op or an allocation: `leave` lets go of what others may need in

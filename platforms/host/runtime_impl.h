@@ -171,7 +171,8 @@ struct Runtime::Impl {
   const char* stray = nullptr;  // last raw access to no tensor, and how often in a row
   int strays = 0;
   Nanos stall = 0, last_plan = 0;
-  Bytes large_live = 0, tensor_peak = 0;
+  Bytes large_live = 0, tensor_peak = 0, verified_bytes = 0;
+  Nanos verify = 0;
   EngineStats before;       // of earlier engines (the runtime was started anew)
   std::atomic<bool> in_child{false};
 };

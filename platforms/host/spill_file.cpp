@@ -81,8 +81,9 @@ int try_page(int fd) {
 
 class File final : public SpillFile {
  public:
-  File(std::string directory, int fd, Bytes limit, std::string warning)
-      : directory_(std::move(directory)), warning_(std::move(warning)), fd_(fd), limit_(limit) {}
+  File(std::string directory, int fd, Bytes limit, Bytes disk_size, std::string warning)
+      : directory_(std::move(directory)), warning_(std::move(warning)), fd_(fd), limit_(limit),
+        disk_size_(disk_size) {}
   ~File() override;
 
   Result<Slot> allocate(Bytes bytes) override;
@@ -95,6 +96,7 @@ class File final : public SpillFile {
   int fd() const override { return fd_; }
   Bytes size() const override { return slots_.end() - hole_bytes_; }
   Bytes used() const override { return slots_.used(); }
+  Bytes disk_size() const override { return disk_size_; }
   const std::string& directory() const override { return directory_; }
   const std::string& warning() const override { return warning_; }
 
@@ -112,7 +114,7 @@ class File final : public SpillFile {
   const std::string directory_;
   std::string warning_;
   const int fd_;
-  const Bytes limit_;
+  const Bytes limit_, disk_size_;
   SlotMap slots_;
   RangeSet<std::int64_t> holes_;  // free ranges given back; reserved again before use
   Bytes hole_bytes_ = 0;
@@ -320,7 +322,7 @@ Status check_directory(const std::string& directory, struct statfs* system, std:
                      ", which is RAM: spilling there would free nothing.",
                  {}, "Name a directory on a disk with --spill-dir, or set TMPDIR to one."};
   }
-  if (const char* name = name_of(kNetworkFileSystems, magic)) {
+  if (const char* name = network_file_system(magic)) {
     *warning = "The spill directory " + directory + " is on " + name +
                ", which may be slow and, on a full server, may lose the reservation; a local disk "
                "named with --spill-dir is better.";
@@ -329,6 +331,8 @@ Status check_directory(const std::string& directory, struct statfs* system, std:
 }
 
 }  // namespace
+
+const char* network_file_system(std::uint32_t magic) { return name_of(kNetworkFileSystems, magic); }
 
 Result<std::unique_ptr<SpillFile>> SpillFile::create(const Options& options) {
   const std::string& directory = options.directory;
@@ -343,6 +347,11 @@ Result<std::unique_ptr<SpillFile>> SpillFile::create(const Options& options) {
   const Bytes free = static_cast<Bytes>(system.f_bavail) * static_cast<Bytes>(system.f_frsize);
   Bytes limit = options.limit / kPageBytes * kPageBytes;
   if (options.limit <= 0) limit = (free - kReserveForOthers) / kPageBytes * kPageBytes;
+  if (limit > free) {
+    if (!warning.empty()) warning += " ";
+    warning += "The spill limit of " + mib(limit) + " is more than the " + mib(free) + " that are free in " +
+               directory + ": the disk will be full before the limit is reached.";
+  }
   if (limit <= 0) {
     close(fd);
     return Error{ErrorCode::kOutOfSpace,
@@ -364,7 +373,9 @@ Result<std::unique_ptr<SpillFile>> SpillFile::create(const Options& options) {
   }
   // Without direct I/O: no read-ahead into a cache that nobody will look at.
   (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
-  return std::unique_ptr<SpillFile>(std::make_unique<File>(directory, fd, limit, std::move(warning)));
+  const Bytes disk_size = static_cast<Bytes>(system.f_blocks) * static_cast<Bytes>(system.f_frsize);
+  return std::unique_ptr<SpillFile>(
+      std::make_unique<File>(directory, fd, limit, disk_size, std::move(warning)));
 }
 
 }  // namespace outsize::host

@@ -44,8 +44,12 @@ class SpillFile {
   virtual int fd() const = 0;               // opened O_DIRECT where the file system can
   virtual Bytes size() const = 0;           // reserved bytes, used or free
   virtual Bytes used() const = 0;
+  virtual Bytes disk_size() const = 0;      // of the whole file system
   virtual const std::string& directory() const = 0;
   virtual const std::string& warning() const = 0;  // empty: none
 };
+
+// The network file system with this number (statfs), or null where it is none.
+const char* network_file_system(std::uint32_t magic);
 
 }  // namespace outsize::host

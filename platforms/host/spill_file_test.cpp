@@ -138,6 +138,24 @@ TEST_F(SpillFileTest, RamIsRefused) {
   EXPECT_NE(text.find("TMPDIR"), std::string::npos);
 }
 
+TEST_F(SpillFileTest, NetworkFileSystemsAreKnownByNumber) {  // those of statfs(2)
+  EXPECT_STREQ(network_file_system(0x6969), "NFS");
+  EXPECT_STREQ(network_file_system(0xFF534D42), "CIFS");
+  EXPECT_STREQ(network_file_system(0x65735546), "FUSE");
+  EXPECT_EQ(network_file_system(0xEF53), nullptr) << "ext4";
+  EXPECT_EQ(network_file_system(0x58465342), nullptr) << "XFS";
+}
+
+TEST_F(SpillFileTest, ALimitBeyondTheDiskIsWarnedOf) {
+  auto modest = SpillFile::create({directory_, 16 * kMiB});
+  ASSERT_TRUE(modest.ok());
+  EXPECT_EQ((*modest)->warning(), "");
+  EXPECT_GT((*modest)->disk_size(), 16 * kMiB);
+  auto greedy = SpillFile::create({directory_, Bytes{1} << 60});
+  ASSERT_TRUE(greedy.ok());
+  EXPECT_NE((*greedy)->warning().find("is more than the"), std::string::npos) << (*greedy)->warning();
+}
+
 TEST_F(SpillFileTest, WrongDirectoriesAreExplained) {
   auto missing = SpillFile::create({directory_ + "/none", 0});
   ASSERT_FALSE(missing.ok());

@@ -49,6 +49,7 @@ def enable(
     device: str = "cpu",
     spill_dir: str | os.PathLike[str] = "",
     spill_limit: str | int = 0,
+    disk_write_limit: str | int = 0,
     faults: str = "auto",
     io_threads: int = 4,
     verify: bool = False,
@@ -59,6 +60,8 @@ def enable(
     budget: "2GiB", "60%" of the memory limit, "auto" (a share of what is free), or bytes.
     policy: "lookahead" (repeats what earlier steps did) or "ondemand" (least recently used).
     spill_dir: where bytes go that do not fit; default $TMPDIR, else /var/tmp. Not a tmpfs.
+    spill_limit: the most bytes the spill file may take; 0: what is free there.
+    disk_write_limit: "2TB/day", or bytes a second: a pace for writes to the disk, kept by waiting.
     faults: "auto", "userfaultfd" or "signal".
     verify: checksum every byte that leaves and check it when it returns.
     """
@@ -84,6 +87,7 @@ def enable(
                 policy=policy,
                 spill_dir=os.fspath(spill_dir),
                 spill_limit=spill_limit,
+                disk_write_limit=disk_write_limit,
                 faults=faults,
                 io_threads=io_threads,
                 verify=verify,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import threading
 import time
@@ -34,7 +35,12 @@ def examine(spill_dir: str, sample: str | int) -> dict[str, Any]:
         "machine": machine.describe(),
         "memory": dict(limits),
         "auto_budget": _auto_budget(limits),
-        "disk": {"directory": directory, "file_system": file_system(directory), **disk},
+        "disk": {
+            "directory": directory,
+            "file_system": file_system(directory),
+            **free_space(directory),
+            **disk,
+        },
         "faults": dict(core.fault_support()),
         "torch": {"built_for": core.built_for_torch(), "supported": True},
     }
@@ -45,6 +51,15 @@ def _auto_budget(limits: dict[str, int]) -> int:
         return parse_budget("auto").resolve(MemoryLimits(**limits))
     except ValueError:
         return 0
+
+
+def free_space(directory: str) -> dict[str, int]:
+    """Bytes free, for us, and in all on the file system a directory lives on; empty: unknown."""
+    try:
+        usage = shutil.disk_usage(directory)
+    except OSError:
+        return {}
+    return {"free": usage.free, "size": usage.total}
 
 
 def file_system(directory: str) -> str:
@@ -75,7 +90,7 @@ def lines(found: dict[str, Any]) -> list[tuple[str, str]]:
             "--budget auto",
             f"{format_bytes(auto)} at this moment" if auto else "too little memory is free",
         ),
-        ("spill directory", f"{disk['directory']} ({disk['file_system']})"),
+        ("spill directory", f"{disk['directory']} ({disk['file_system']}{_free(disk)})"),
     ]
     if "error" in disk:
         result.append(("disk", f"NOT USABLE: {disk['error']}"))
@@ -91,6 +106,12 @@ def lines(found: dict[str, Any]) -> list[tuple[str, str]]:
     result.append(("page faults", _mechanism(faults)))
     result.append(("torch", f"{found['machine'].get('torch', '?')}, supported"))
     return result
+
+
+def _free(disk: dict[str, Any]) -> str:
+    if "free" not in disk:
+        return ""
+    return f", {format_bytes(disk['free'])} free of {format_bytes(disk['size'])}"
 
 
 def _rate(bytes_per_second: float) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from outsize.units import SizeError, parse_budget, parse_size
+from outsize.units import SizeError, parse_budget, parse_rate, parse_size
 
 COMMANDS = {
     "run": "run a training script under a memory budget",
@@ -63,6 +63,14 @@ def size(text: str) -> str:
     return text
 
 
+def rate(text: str) -> str:
+    try:
+        parse_rate(text)
+    except SizeError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
 def positive(text: str) -> int:
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"'{text}' is not a number above zero.")
@@ -91,6 +99,13 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--spill-limit", default="0", type=size, metavar="SIZE", help="largest spill file"
+    )
+    parser.add_argument(
+        "--disk-write-limit",
+        default="0",
+        type=rate,
+        metavar="PACE",
+        help="2TB/day, 50MB/s: how fast the disk may be written, on average (default: no limit)",
     )
     parser.add_argument(
         "--faults",

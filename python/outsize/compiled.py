@@ -24,6 +24,7 @@ class Core(Protocol):
         policy: str,
         spill_dir: str,
         spill_limit: int,
+        disk_write_limit: int,
         faults: str,
         io_threads: int,
         verify: bool,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from outsize import machine
-from outsize.counters import Stats
+from outsize.counters import SSD_RATED_WRITES, Stats
 from outsize.units import format_bytes, format_seconds
 
 
@@ -37,6 +37,12 @@ def rows(stats: Stats) -> list[tuple[str, str]]:
         ("prediction hits", _hits(stats)),
         ("disk writes", _disk_writes(stats)),
     ]
+    if stats.rated_life_days is not None:
+        table.append(("disk life", _disk_life(stats)))
+    if stats.disk_write_limit:
+        table.append(("disk write limit", _disk_write_limit(stats)))
+    if stats.verified_bytes:
+        table.append(("verified", _verified(stats)))
     if stats.raw_faults:
         table.append(("raw accesses", f"{stats.raw_faults:,} page faults"))
     table.append(("smallest budget", _smallest(stats)))
@@ -70,6 +76,29 @@ def _disk_writes(stats: Stats) -> str:
     )
 
 
+def _disk_life(stats: Stats) -> str:
+    days = stats.rated_life_days or 0.0
+    span = f"{days:,.0f} days" if days >= 10 else f"{days:.1f} days"
+    return (
+        f"{span} at this pace, were it a consumer SSD of this size ({stats.disk_size / 1e9:,.0f} GB,"
+        f" rated for {stats.disk_size * SSD_RATED_WRITES / 1e12:,.0f} TB written)"
+    )
+
+
+def _disk_write_limit(stats: Stats) -> str:
+    pace = f"{stats.disk_write_limit * 86400 / 1e12:.3g} TB a day"
+    if not stats.held_back:
+        return f"{pace}: nobody had to wait for it"
+    return f"{pace}: writes that were needed waited {format_seconds(stats.held_back_seconds)} for it"
+
+
+def _verified(stats: Stats) -> str:
+    return (
+        f"{format_bytes(stats.verified_bytes)} checksummed in"
+        f" {format_seconds(stats.verify_seconds)} on the I/O threads"
+    )
+
+
 def _smallest(stats: Stats) -> str:
     if not stats.min_budget:
         return "not known yet (no op was seen)"
@@ -86,6 +115,8 @@ def advice(stats: Stats) -> str | None:
         )
     if stats.budget and not stats.read_bytes and not stats.write_bytes:
         return "Everything fitted: nothing had to move."
+    if stats.held_back > stats.stall / 2 and stats.stall_share > 0.1:
+        return "Most of the stall is for --disk-write-limit: a larger --budget writes less."
     if stats.stall_share > 0.25:
         return (
             f"Ops waited {stats.stall_share:.0%} of the time for bytes to move: a larger --budget"

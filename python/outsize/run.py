@@ -8,6 +8,7 @@ import contextlib
 import logging
 import os
 import sys
+from dataclasses import fields
 from typing import Any
 
 from outsize import api, launcher
@@ -40,9 +41,9 @@ class Supervisor:
         launcher.AfterTorch(self._start).install()
 
     def options(self) -> dict[str, Any]:
-        names = ("budget", "policy", "spill_dir", "spill_limit", "faults", "io_threads", "verify")
-        chosen = {name: getattr(self._args, name) for name in names}
-        return chosen | {"decision_log": self._args.decision_log}
+        from outsize.session import Options
+
+        return {field.name: getattr(self._args, field.name) for field in fields(Options)}
 
     def _start(self) -> None:
         self._started = True

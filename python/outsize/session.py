@@ -12,7 +12,7 @@ from outsize.compiled import Core
 from outsize.counters import Stats
 from outsize.patching import Patches
 from outsize.steps import StepTracker
-from outsize.units import MemoryLimits, format_bytes, parse_budget, parse_size
+from outsize.units import MemoryLimits, format_bytes, parse_budget, parse_rate, parse_size
 
 _log = logging.getLogger("outsize")
 
@@ -25,6 +25,7 @@ class Options:
     policy: str = "lookahead"
     spill_dir: str = ""  # empty: $TMPDIR, else /var/tmp
     spill_limit: str | int = 0  # 0: what the file system has free
+    disk_write_limit: str | int = 0  # "2TB/day" or bytes a second; 0: none
     faults: str = "auto"
     io_threads: int = 4
     verify: bool = False
@@ -49,11 +50,14 @@ class Session:
             options.policy,
             options.spill_dir,
             parse_size(options.spill_limit),
+            parse_rate(options.disk_write_limit),
             options.faults,
             options.io_threads,
             options.verify,
             options.decision_log,
         )
+        self._warning = ""
+        self._tell_warning()
         self._patches = Patches()
         self.steps = StepTracker(core.step)
         try:
@@ -88,6 +92,7 @@ class Session:
     def close(self) -> Stats:
         """Ends the budget. If RAM cannot hold what was spilled, raises and stays in force."""
         last = self.stats()
+        self._tell_warning()
         self.core.shutdown()
         self._unhook()
         _log.info("ended: %s", last.brief())
@@ -97,6 +102,13 @@ class Session:
         """In a forked child: it goes on without us (the compiled part sees to its bytes)."""
         self.steps.detach()
         self._patches.undo()
+
+    def _tell_warning(self) -> None:
+        """What is to be said of the spill directory; some of it shows only when it is used."""
+        warning = str(self.core.stats().get("warning", ""))
+        if warning != self._warning:
+            _log.warning("%s", warning)
+            self._warning = warning
 
     def _warn_if_too_large(self, limits: MemoryLimits) -> None:
         if self.budget > limits.free:

@@ -25,6 +25,12 @@ _UNITS = {
     **{prefix + "ib": 1 << (10 * power) for power, prefix in enumerate("kmgt", 1)},
     **{prefix + "b": 1000**power for power, prefix in enumerate("kmgt", 1)},
 }
+_SPANS = {
+    **dict.fromkeys(("s", "sec", "second"), 1),
+    **dict.fromkeys(("min", "minute"), 60),
+    **dict.fromkeys(("h", "hour"), 3600),
+    **dict.fromkeys(("d", "day"), 86400),
+}
 _NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([a-z]*|%)\s*", re.IGNORECASE)
 
 
@@ -92,6 +98,25 @@ def parse_size(text: str | int | float) -> int:
     if match is None or unit not in _UNITS:
         raise SizeError(f"'{text}' is not a size: write for example 512MiB, 2GiB or 1.5g.")
     return int(float(match[1]) * _UNITS[unit]) if "." in match[1] else int(match[1]) * _UNITS[unit]
+
+
+def parse_rate(text: str | int | float) -> int:
+    """Bytes a second of `2TB/day`, `50MB/s`, `100GiB/hour`; a number is bytes a second, 0 no limit."""
+    if isinstance(text, int) or str(text).strip() == "0":
+        return int(text)
+    size, _, span = str(text).strip().rpartition("/")
+    seconds = _SPANS.get(span.strip().lower())
+    try:
+        if seconds is None:
+            raise SizeError("no span of time")
+        rate = parse_size(size) // seconds
+    except SizeError:
+        raise SizeError(
+            f"'{text}' is not a pace: write for example 2TB/day, 100GB/hour or 50MB/s."
+        ) from None
+    if rate < 1:
+        raise SizeError(f"A pace of {text} is less than a byte a second.")
+    return rate
 
 
 def parse_budget(text: str | int | float) -> Budget:

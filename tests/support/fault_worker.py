@@ -43,11 +43,15 @@ CAUSE = {
     "ENOSPC": r"failed: No space left on device \(errno 28\)",
     "SHORT": r"stopped after 0 bytes",
 }
+FLIP = (
+    r"^\S.*: spilled bytes came back different from what was written \(checksum \d+ instead of \d+,"
+    r" \d+ bytes at offset \d+\).* \[spill file in /.*\].*--spill-dir"
+)
 
 
 def problem_with(error: BaseException, kind: str) -> str:
     """What an exception fails to say: the operation, the place, the cause and what to try."""
-    told = (
+    told = FLIP if kind == "FLIP" else (
         rf"^\S.*: (pread|pwrite) of \d+ bytes at offset \d+ .*{CAUSE[kind]}\."
         r" \[spill file in /.*\].*--spill-dir"
     )
@@ -69,6 +73,7 @@ class Report:
         self.completed = False
         self.transfers = 0  # that succeeded, until the budget ended
         self.in_program = 0  # of these, before the state was looked at in the end
+        self.reads = 0  # of these
 
     def fail(self, what: str) -> None:
         self.wrong.append(f"OUTSIZE_IO_FAULT={self.injected}: {what}")
@@ -94,12 +99,13 @@ class Report:
 
         stats = outsize.stats()
         self.in_program = stats.reads + stats.writes
+        self.reads = stats.reads
 
     def as_dict(self) -> dict[str, Any]:
         return {
             "injected": self.injected, "kind": self.kind, "told": self.told, "wrong": self.wrong,
             "completed": self.completed, "transfers": self.transfers,
-            "in_program": self.in_program,
+            "in_program": self.in_program, "reads": self.reads,
         }  # fmt: skip
 
 
@@ -109,7 +115,8 @@ def faulty(options: argparse.Namespace, budget: int, report: Report) -> Iterator
     import outsize
 
     os.environ["OUTSIZE_IO_FAULT"] = report.injected
-    outsize.enable(budget, options.policy, faults=options.faults, spill_dir=options.spill_dir)
+    outsize.enable(budget, options.policy, faults=options.faults, spill_dir=options.spill_dir,
+                   verify=options.verify)
     try:
         yield
     finally:
@@ -426,12 +433,14 @@ def hunt(options: argparse.Namespace, run: Callable[[Report], None]) -> dict[str
             kind = chance.choice(options.kinds)
             once(kind, f"every={chance.randint(1, most)},error={kind}")
     else:
-        k = 0
+        k = int("FLIP" in options.kinds)
         while (k := k + 1) <= most + AT_THE_END:
             kinds = options.kinds if options.all_kinds else [options.kinds[k % len(options.kinds)]]
             for kind in kinds:
                 # Foresight depends on time: another run may move more, and its last k counts too.
-                report = once(kind, f"every={k},error={kind}")
+                # A bit that changes on its way down is lost for good; on its way up it can be read again.
+                only = ",kind=read" if kind == "FLIP" else ""
+                report = once(kind, f"every={k},error={kind}{only}")
                 if not report.told:
                     most = max(most, report.transfers)
     calm.append(once("none", ""))
@@ -447,6 +456,7 @@ def main() -> None:
     parser.add_argument("--mechanism", default="", help="what it must have run on")
     parser.add_argument("--policy", default="lookahead")
     parser.add_argument("--budget", type=int, default=8, help="MiB (%(default)s)")
+    parser.add_argument("--verify", action="store_true")
     parser.add_argument("--kinds", nargs="+", default=list(CAUSE))
     parser.add_argument("--all-kinds", action="store_true", help="for every k, not in turn")
     parser.add_argument("--sample", type=int, default=0, help="so many k by chance, not every k")

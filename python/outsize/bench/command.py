@@ -139,6 +139,7 @@ def engine_options(args: argparse.Namespace) -> dict[str, Any]:
     return {
         "spill_dir": args.spill_dir,
         "spill_limit": args.spill_limit,
+        "disk_write_limit": args.disk_write_limit,
         "faults": args.faults,
         "io_threads": args.io_threads,
     }
