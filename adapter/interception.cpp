@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <mutex>
 #include <vector>
 
@@ -31,6 +32,18 @@ void name_site_slowly(host::Runtime& runtime, ThreadState& state, SiteId site,
 
 namespace {
 
+// Which dimension is ordered does not matter much: the longest is the worst.
+void expect_scratch(host::Runtime& runtime, const OpInfo& info, const torch::jit::Stack& stack) {
+  std::size_t most = 0;
+  for (const c10::IValue& argument : stack) {
+    if (!argument.isTensor() || !argument.toTensor().defined()) continue;
+    const at::Tensor& tensor = argument.toTensor();
+    const std::size_t each = info.scratch.bytes + info.scratch.item_sizes * tensor.element_size();
+    for (const std::int64_t size : tensor.sizes()) most = std::max(most, static_cast<std::size_t>(size) * each);
+  }
+  runtime.expect_untracked(most);
+}
+
 void run_boxed(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const c10::DispatchKeySet below = keys & kBelowKey;
   const OpInfo& info = op_info(op);
@@ -42,6 +55,7 @@ void run_boxed(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::j
   if (info.kind == OpKind::kMultiTensor) return run_in_pieces(op, info, below, stack, gate);
   OperandCollector operands(gate.state());
   collect_boxed(operands, op.schema().arguments().size(), info, *stack);
+  if (info.scratch.any()) expect_scratch(*gate.runtime(), info, *stack);
   const OpScope scope(*gate.runtime(), gate.state(), operands, info.hash, info.name);
   op.redispatchBoxed(below, stack);
 }

@@ -94,6 +94,24 @@ constexpr std::array kMultiTensorOps = std::to_array<std::string_view>({
     "aten::_fused_sgd_",
 });
 
+// Kernels that order a row: beside what they allocate through PyTorch they hold values with their indices
+// in memory from malloc. Measured with torch 2.13 on rows of 8 M float32 and int64.
+struct OrderingOp {
+  std::string_view op;
+  Scratch scratch;
+};
+constexpr std::array kOrderingOps = std::to_array<OrderingOp>({
+    {"aten::_unique", {0, 3}},
+    {"aten::_unique2", {0, 3}},
+    {"aten::kthvalue", {16, 0}},
+    {"aten::median", {16, 0}},
+    {"aten::mode", {16, 0}},
+    {"aten::nanmedian", {16, 0}},
+    {"aten::sort", {0, 2}},
+    {"aten::topk", {16, 0}},
+    {"aten::unique_dim", {0, 3}},
+});
+
 // Operands that a kernel writes although its schema does not say so: (op, argument). The platform
 // would notice the write anyway; knowing it beforehand spares a fault.
 struct UnannouncedWrite {
@@ -228,6 +246,9 @@ void classify(const c10::OperatorHandle& op, OpInfo& info) {
   info.name = operator_name.name;
   if (!operator_name.overload_name.empty()) info.name += "." + operator_name.overload_name;
   info.hash = hash_text(info.name);
+  for (const OrderingOp& ordering : kOrderingOps) {
+    if (ordering.op == operator_name.name) info.scratch = ordering.scratch;
+  }
   info.kind = kind_of(op, operator_name.name, info.name);
   const auto& arguments = op.schema().arguments();
   for (std::size_t i = 0; i < std::min<std::size_t>(arguments.size(), 64); ++i) {

@@ -25,10 +25,18 @@ enum class OpKind : std::uint8_t {
   kMultiTensor,
 };
 
+// What a kernel that orders a row takes from malloc for each element of it, beside tensors.
+struct Scratch {
+  std::uint8_t bytes = 0;       // for an element of any type
+  std::uint8_t item_sizes = 0;  // and so many times the element's size
+  bool any() const { return bytes > 0 || item_sizes > 0; }
+};
+
 struct OpInfo {
   std::size_t key = 0;         // the handle's identity within this process
   std::uint64_t hash = 0;      // of the name: the same in every process
   std::uint64_t writes = 0;    // bit i: argument i is written; arguments past 63 count as written
+  Scratch scratch;
   OpKind kind = OpKind::kData;
   std::string name;            // "aten::add.Tensor"
   std::atomic<bool> retired{false};  // the op was deregistered; its key may be used again

@@ -149,13 +149,15 @@ void keep_faults_in_data_loader_workers() {
   });
 }
 
-void create(std::int64_t budget, const std::string& policy, const std::string& spill_dir,
-            std::int64_t spill_limit, std::uint64_t disk_write_limit, const std::string& faults,
-            int io_threads, bool verify, const std::string& decision_log) {
+void create(std::int64_t budget, std::int64_t process_budget, const std::string& policy,
+            const std::string& spill_dir, std::int64_t spill_limit,
+            std::uint64_t disk_write_limit, const std::string& faults, int io_threads, bool verify,
+            const std::string& decision_log) {
   const auto mechanism = fault_mechanism(faults);
   if (!mechanism) check(Status(mechanism.error()));
   host::RuntimeOptions options;
   options.budget = budget;
+  options.process_budget = process_budget;
   options.policy = policy;
   options.spill_dir = spill_dir;
   options.spill_limit = spill_limit;
@@ -173,6 +175,8 @@ void create(std::int64_t budget, const std::string& policy, const std::string& s
 py::dict stats() {
   host::Stats s;
   without_gil([&] { with_runtime([&](host::Runtime& runtime) { s = runtime.stats(); }); });
+  py::list untracked;
+  for (const host::UntrackedBytes& rise : s.untracked) untracked.append(py::make_tuple(rise.op, rise.bytes));
   return py::dict(
       py::arg("budget") = s.budget, py::arg("resident") = s.resident,
       py::arg("resident_peak") = s.resident_peak, py::arg("tensor_bytes") = s.tensor_bytes,
@@ -191,7 +195,8 @@ py::dict stats() {
       py::arg("spill_dir") = s.spill_dir, py::arg("warning") = s.warning,
       py::arg("disk_size") = s.disk_size, py::arg("disk_write_limit") = s.disk_write_limit,
       py::arg("held_back") = s.held_back, py::arg("verified_bytes") = s.verified_bytes,
-      py::arg("verify") = s.verify);
+      py::arg("verify") = s.verify, py::arg("process_budget") = s.process_budget,
+      py::arg("process_peak") = s.process_peak, py::arg("untracked") = untracked);
 }
 
 // Calls use(runtime, address, bytes) for a tensor that has bytes in RAM while outsize is on.
@@ -287,7 +292,7 @@ PYBIND11_MODULE(_core, module) {
   make_exceptions(module);
   set_thrower([](const outsize::Error& error) { throw OpError(error); });
   outsize::host::Runtime::set_wait_hooks({leave_gil, take_gil_back});
-  module.def("create", &create, arg("budget"), arg("policy") = "lookahead", arg("spill_dir") = "",
+  module.def("create", &create, arg("budget"), arg("process_budget") = 0, arg("policy") = "lookahead", arg("spill_dir") = "",
              arg("spill_limit") = 0, arg("disk_write_limit") = 0, arg("faults") = "auto", arg("io_threads") = 4,
              arg("verify") = false, arg("decision_log") = "");
   module.def("shutdown", [] { check(without_gil(&disable)); });

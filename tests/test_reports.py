@@ -69,6 +69,21 @@ def test_checksums_are_told_with_their_cost() -> None:
     assert "2.00 GiB checksummed in 150 ms" in str(checked)
 
 
+def test_what_is_no_tensor_is_told_when_it_is_much() -> None:
+    some = Stats.of({"budget": GIB, "ops": 1, "untracked": [("aten::topk [9]", 500 * MIB), ("", GIB)]}, 1)
+    assert some.untracked[1] == ("Python, between ops", GIB)
+    assert "500 MiB in aten::topk [9]; 1.00 GiB in Python, between ops (RAM that" in str(some)
+    little = Stats(budget=GIB, ops=1, untracked=(("aten::topk [9]", 5 * MIB),))
+    assert "untracked" not in str(little)
+
+
+def test_a_budget_for_the_process_is_told_as_one() -> None:
+    whole = Stats(budget=300 * MIB, resident_peak=500 * MIB, process_budget=GIB,
+                  process_peak=768 * MIB, min_budget=400 * MIB, ops=1)  # fmt: skip
+    assert "500 MiB of tensors; the whole process 768 MiB of a budget of 1.00 GiB (75%)" in str(whole)
+    assert "refused" not in (report.advice(whole) or "")
+
+
 def test_the_table_is_framed_on_a_terminal() -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:

@@ -215,7 +215,7 @@ void Engine::restore(Thread& t) {
 Outcome Engine::op_end(const Input& input) {
   Thread& t = thread(input.thread);
   pop_frame(t);
-  if (!queue_.empty() || !fault_queue_.empty()) service();
+  if (!queue_.empty() || !fault_queue_.empty() || shrinking_) service();
   return Outcome::kGo;
 }
 
@@ -411,6 +411,7 @@ void Engine::plan(const Input& input) {
 
 void Engine::set_budget(Bytes bytes) {
   options_.budget = bytes;
+  shrinking_ = free() < 0;
   service();
 }
 

@@ -180,6 +180,7 @@ class Engine {
   Nanos now_ = 0;
   int write_failures_ = 0;    // in a row, while a raw access waits for room
   bool watching_ = false;
+  bool shrinking_ = false;    // the budget fell below what is resident
   bool hold_transfers_ = false;  // after a failed transfer, until an op or allocation comes
 };
 

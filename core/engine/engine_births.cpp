@@ -126,7 +126,7 @@ void Engine::death(ExtentId id) {
   if (e.below == Below::kValid) stats_.below -= e.bytes;
   e.where = Where::kFree;
   emit(Command::Kind::kRelease, id);
-  if (!queue_.empty() || !fault_queue_.empty()) service();
+  if (!queue_.empty() || !fault_queue_.empty() || shrinking_) service();
 }
 
 }  // namespace outsize

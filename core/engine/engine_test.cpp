@@ -223,12 +223,33 @@ TEST(Engine, AdoptionBeyondTheBudgetIsMadeRoomForAtTheNextOp) {
   EXPECT_EQ(rig.write_done(1), "go evict:1 grant:t0");
 }
 
-TEST(Engine, ALoweredBudgetIsMadeRoomForAtTheNextOp) {
+TEST(Engine, ALoweredBudgetIsMadeRoomForAtOnce) {
   EngineRig rig(100);
   rig.alloc(0, 1, 40);
   rig.alloc(0, 2, 40);
+  EXPECT_EQ(rig.budget(50), "go write:1");
+  EXPECT_EQ(rig.write_done(1), "go evict:1");
+  EXPECT_EQ(rig.budget(90), "go");
+  EXPECT_EQ(rig.op(0, {{2}, {}}), "go");
+}
+
+TEST(Engine, WhatARunningOpHoldsIsMadeRoomForWhenItEnds) {
+  EngineRig rig(100);
+  rig.alloc(0, 1, 40);
+  rig.alloc(0, 2, 40);
+  EXPECT_EQ(rig.op(0, {{1}, {2}}), "go");
   EXPECT_EQ(rig.budget(50), "go");
+  EXPECT_EQ(rig.end(0), "go write:1");
+  EXPECT_EQ(rig.write_done(1), "go evict:1");
+}
+
+TEST(Engine, AnOpThatWaitsComesBeforeALoweredBudget) {
+  EngineRig rig(100);
+  rig.alloc(0, 1, 40);
+  rig.alloc(0, 2, 40);
+  EXPECT_EQ(rig.budget(50), "go write:1");
   EXPECT_EQ(rig.op(0, {{1}, {}}), "wait write:2");
+  EXPECT_EQ(rig.write_done(1), "go promote:2");
   EXPECT_EQ(rig.write_done(2), "go evict:2 grant:t0");
 }
 

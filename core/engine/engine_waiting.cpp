@@ -34,6 +34,8 @@ void Engine::service() {
     if (!try_admit(id, t)) break;
     if (!queue_.empty() && queue_.front() == id) queue_.erase(queue_.begin());
   }
+  if (shrinking_ && queue_.empty()) make_room(0);
+  shrinking_ = shrinking_ && free() < 0;
   admit_ready();
 }
 

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 
 #include "platforms/host/io_pool_fault.h"
 #include "platforms/host/machine_error.h"
+#include "platforms/host/signals_blocked.h"
 #include "platforms/host/write_limit.h"
 
 namespace outsize::host {
@@ -162,19 +162,13 @@ Pool::~Pool() {
 }
 
 void Pool::start() {
-  // Signals are for the program's own threads, but for those a thread brings on itself.
-  sigset_t blocked;
-  sigset_t before;
-  sigfillset(&blocked);
-  for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) sigdelset(&blocked, own);
-  pthread_sigmask(SIG_BLOCK, &blocked, &before);
+  const SignalsBlocked blocked;
   for (int i = 0; i < thread_count_; ++i) {
     pthread_t thread;
     if (pthread_create(&thread, nullptr, &Pool::entry, this) != 0) break;
     pthread_setname_np(thread, "outsize-io");
     threads_.push_back(thread);
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void* Pool::entry(void* self) {

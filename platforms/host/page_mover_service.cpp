@@ -1,25 +1,13 @@
 #include "platforms/host/page_mover_service.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "platforms/host/machine_error.h"
+#include "platforms/host/signals_blocked.h"
 
 namespace outsize::host {
-namespace {
-
-// Signals that belong to the whole process must reach the program's own threads; those that a
-// thread brings on itself stay unblocked, because blocking them turns a report into a plain kill.
-sigset_t signals_to_block() {
-  sigset_t set;
-  sigfillset(&set);
-  for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) sigdelset(&set, own);
-  return set;
-}
-
-}  // namespace
 
 Status FaultService::start(int fd, Collect collect, void* mover, PageMover::FaultHandler handler) {
   fd_ = fd;
@@ -28,11 +16,8 @@ Status FaultService::start(int fd, Collect collect, void* mover, PageMover::Faul
   handler_ = std::move(handler);
   stop_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (stop_fd_ < 0) return os_error(ErrorCode::kUnsupported, "eventfd", errno);
-  const sigset_t blocked = signals_to_block();
-  sigset_t before;
-  pthread_sigmask(SIG_BLOCK, &blocked, &before);
+  const SignalsBlocked blocked;
   const int error = pthread_create(&thread_, nullptr, &FaultService::entry, this);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (error != 0) return os_error(ErrorCode::kUnsupported, "Starting the fault thread", error);
   pthread_setname_np(thread_, "outsize-fault");
   running_ = true;

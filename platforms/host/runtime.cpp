@@ -18,7 +18,6 @@ namespace {
 
 Runtime::Impl* the_impl_ = nullptr;
 std::atomic<Runtime*> current_{nullptr};
-constexpr Bytes kBudgetMin = 2 * kSharedBytes;
 constexpr Bytes kUnlimited = Bytes{1} << 60;
 
 std::string default_spill_dir() {
@@ -80,6 +79,16 @@ Result<std::unique_ptr<Runtime::Impl>> Runtime::Impl::make(const RuntimeOptions&
 
 Status Runtime::Impl::start(const RuntimeOptions& wanted) {
   options = wanted;
+  if (options.process_budget > 0) {
+    const Bytes held = resident_size.read() - pool->present();
+    options.budget = options.process_budget - UntrackedLedger::margin(options.process_budget) - held;
+    if (options.budget < kBudgetMin) {
+      return Error{ErrorCode::kInvalidArgument, "the process holds " + mib(held) +
+                   " already that are no tensors, which leaves nothing of a budget of " +
+                   mib(options.process_budget) + " for all of it", "budget-rss",
+                   "Give at least " + mib(held + held / 32 + 64 * kMiB) + "."};
+    }
+  }
   if (options.spill_dir.empty()) options.spill_dir = default_spill_dir();
   if (options.budget < kBudgetMin) {
     return Error{ErrorCode::kInvalidArgument, "a budget of " + mib(options.budget) +
@@ -126,11 +135,14 @@ Status Runtime::Impl::start(const RuntimeOptions& wanted) {
   }
   pool->set_limit(options.budget);
   pool->reset_peak();
+  untracked = {};
+  process_peak = resident_size.read();
   stall = verify = 0;
   verified_bytes = 0;
   tensor_peak = large_live + small->live();
   io_error_pending = false;
   serving = true;
+  start_watch();
   return {};
 }
 
@@ -204,6 +216,7 @@ Status Runtime::op_begin(SiteId site, std::span<const Operand> operands, bool in
     m.io_error_pending = false;
     return m.told_in_op(m.io_error, "operands", site);
   }
+  if (m.options.process_budget > 0) m.expect_untracked(slot, m.untracked.seen(site));
   m.resolve(operands);
   Input input;
   input.kind = Input::Kind::kOpBegin;
@@ -216,11 +229,13 @@ Status Runtime::op_begin(SiteId site, std::span<const Operand> operands, bool in
   slot.signal.store(0, std::memory_order_relaxed);
   slot.sites.push_back(site);
   ++slot.depth;
+  ++slot.ops;
   if (m.feed(input) == Outcome::kWait) {
     Status status = m.wait(slot, "operands", watching ? input.now : monotonic_now());
     if (!status) {
       slot.sites.pop_back();
       --slot.depth;
+      if (slot.expects && slot.depth == slot.expects_at) m.scratch_is_back(slot);
       return status;
     }
   }
@@ -240,6 +255,7 @@ void Runtime::op_end() noexcept {
   input.kind = Input::Kind::kOpEnd;
   input.thread = slot.id;
   m.feed(input);
+  if (slot.expects && slot.depth == slot.expects_at) m.scratch_is_back(slot);
 }
 
 void Runtime::name_site(SiteId site, const char* name) {
@@ -319,6 +335,17 @@ std::vector<OperandRef> Runtime::Impl::living() const {
 }
 
 Status Runtime::Impl::stop() {
+  watch.reset();  // the budget moves no more
+  Status status = bring_back();
+  if (!status) start_watch();
+  return status;
+}
+
+void Runtime::Impl::start_watch() {
+  watch = MemoryWatch::start([this] { look_at_memory(); });
+}
+
+Status Runtime::Impl::bring_back() {
   Bytes absent = 0;
   {
     std::lock_guard guard(lock);
@@ -438,6 +465,11 @@ Stats Runtime::stats() const {
   s.held_back = m.io ? m.io->held_back() : 0;
   s.verified_bytes = m.verified_bytes;
   s.verify = m.verify;
+  s.process_budget = m.options.process_budget;
+  s.process_peak = m.process_peak;
+  for (const Untracked& rise : m.untracked.largest(5)) {
+    s.untracked.push_back({rise.site == 0 ? "" : m.op_name(rise.site, "an op"), rise.bytes});
+  }
   return s;
 }
 

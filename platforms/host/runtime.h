@@ -22,8 +22,14 @@ namespace outsize::host {
 
 enum class FaultMechanism : std::uint8_t { kAuto, kUserfaultfd, kSignal };
 
+struct UntrackedBytes {
+  std::string op;     // empty: while no op ran
+  Bytes bytes = 0;
+};
+
 struct RuntimeOptions {
   Bytes budget = 0;             // bytes of tensors in RAM, page pool and in-flight reads included
+  Bytes process_budget = 0;     // > 0: for all that the process holds in RAM; `budget` follows from it
   std::string policy = "lookahead";
   std::string spill_dir;        // empty: $TMPDIR, else /var/tmp
   Bytes spill_limit = 0;        // 0: what the file system has free
@@ -61,6 +67,8 @@ struct Stats {
   Nanos held_back = 0;          // time in which needed writes waited for that limit
   Bytes verified_bytes = 0;     // hashed, when written or when they came back
   Nanos verify = 0;             // what that took, on I/O threads
+  Bytes process_budget = 0, process_peak = 0;  // of resident bytes, as looked at every 5 ms
+  std::vector<UntrackedBytes> untracked;       // largest rises that were no tensors, by op site
 };
 
 // Called around every wait of an op or an allocation: `leave` lets go of what others may need in
@@ -108,6 +116,10 @@ class Runtime {
   Status op_begin(SiteId site, std::span<const Operand> operands, bool in_backward);
   // Ends the innermost op of this thread; what was born inside it becomes evictable.
   void op_end() noexcept;
+
+  // The next op will need so many bytes that pass no allocator of ours (scratch of a sort): with a
+  // process_budget, room is made for them before. May block.
+  void expect_untracked(std::size_t bytes);
 
   // For messages and reports only: remembers a printable name of a site (first one wins).
   void name_site(SiteId site, const char* name);

@@ -154,8 +154,7 @@ bool Runtime::adopt(void* address, std::size_t bytes, void (*free)(void*), void*
 // tensor alone is larger than the budget) they are adopted all the same: an op that needs them is
 // refused.
 void Runtime::Impl::room_to_adopt(ThreadSlot& thread, Bytes bytes) {
-  const auto room = new_extent_in_own_op(thread, bytes, HostExtent::Kind::kNone, "adoption");
-  if (!room && thread.refusal == Refusal::kIo) io_error_pending = true;  // the next op tells
+  room_in_own_op(thread, bytes, "adoption");
   pool->trim(std::max<Bytes>(0, pool->bytes() - bytes));
 }
 

@@ -59,7 +59,11 @@ void Runtime::Impl::run_commands() {
   commands.clear();
   next_command = 0;
   running_commands = false;
-  // Pages that were adopted and then left have no place in the budget.
+  trim_to_budget();
+}
+
+// Pages that were adopted and then left, or left because the budget fell, have no place in it.
+void Runtime::Impl::trim_to_budget() {
   const Bytes excess = pool->present() - options.budget;
   if (excess > 0 && pool->bytes() > 0) pool->trim(std::max<Bytes>(pool->bytes() - excess, 0));
 }

@@ -15,12 +15,14 @@
 #include "core/engine/engine.h"
 #include "core/trace/decision_log.h"
 #include "platforms/host/io_pool.h"
+#include "platforms/host/memory_watch.h"
 #include "platforms/host/page_mover.h"
 #include "platforms/host/page_pool.h"
 #include "platforms/host/runtime.h"
 #include "platforms/host/runtime_lock.h"
 #include "platforms/host/small_storages.h"
 #include "platforms/host/spill_file.h"
+#include "platforms/host/untracked.h"
 
 namespace outsize::host {
 
@@ -44,6 +46,10 @@ struct ThreadSlot {
   ThreadId id = 0;
   std::uint32_t depth = 0;            // ops begun and not ended
   std::vector<SiteId> sites;          // of those
+  std::uint64_t ops = 0;              // begun so far
+  bool expects = false;               // an op that takes `expected` bytes of scratch runs, begun at
+  std::uint32_t expects_at = 0;       // this depth
+  Bytes expected = 0;
   std::atomic<std::uint32_t> signal{0};
   bool refused = false;
   Refusal refusal = Refusal::kBudget;
@@ -59,6 +65,9 @@ struct ThreadSlot {
 
 // This thread's, once it has one. Read in every op.
 extern constinit thread_local ThreadSlot* tls_slot __attribute__((tls_model("initial-exec")));
+
+// A budget below this holds not even one small tensor.
+inline constexpr Bytes kBudgetMin = 2 * kSharedBytes;
 
 struct AdoptedRange {
   char* begin = nullptr;   // of the storage
@@ -82,6 +91,8 @@ struct Runtime::Impl {
   static Result<std::unique_ptr<Impl>> make(const RuntimeOptions& options);
   Status start(const RuntimeOptions& options);
   Status stop();
+  Status bring_back();                       // the greater part of stop()
+  void start_watch();
   std::vector<OperandRef> living() const;
 
   // --- under the lock
@@ -123,11 +134,20 @@ struct Runtime::Impl {
 
   // --- adoption (runtime_adopt.cpp), under the lock
   void room_to_adopt(ThreadSlot& thread, Bytes bytes);
+  void room_in_own_op(ThreadSlot& thread, Bytes bytes, const char* doing);
   bool adopt_range(AdoptedRange range, bool file);
   bool replace_mapping(char* address, Bytes bytes, int fd, std::int64_t offset, bool& absent);
   const AdoptedRange* adopted_at(const void* address) const;
   void release_adopted(ExtentId id);
   void add_adopted_operands(const Operand& operand);
+
+  // --- what is no tensor (runtime_untracked.cpp)
+  void look_at_memory();                     // on the watch's thread
+  void follow_process_budget();
+  void expect_untracked(ThreadSlot& slot, Bytes bytes);
+  void scratch_is_back(ThreadSlot& slot);
+  void change_budget(Bytes bytes);
+  void trim_to_budget();                     // pages that nobody needs and that exceed it
 
   // --- fork (runtime_fork.cpp)
   void before_fork();
@@ -173,7 +193,11 @@ struct Runtime::Impl {
   Nanos stall = 0, last_plan = 0;
   Bytes large_live = 0, tensor_peak = 0, verified_bytes = 0;
   Nanos verify = 0;
-  EngineStats before;       // of earlier engines (the runtime was started anew)
+  ResidentSize resident_size;
+  std::unique_ptr<MemoryWatch> watch;
+  UntrackedLedger untracked;
+  std::vector<UntrackedLedger::Running> running_ops;  // scratch
+  Bytes process_peak = 0;
   std::atomic<bool> in_child{false};
 };
 

@@ -44,6 +44,12 @@ Result<ExtentId> Runtime::Impl::new_extent_in_own_op(ThreadSlot& slot, Bytes byt
   return id;
 }
 
+// Room that is wanted for something else than an extent, or as good as can be.
+void Runtime::Impl::room_in_own_op(ThreadSlot& slot, Bytes bytes, const char* doing) {
+  const auto room = new_extent_in_own_op(slot, bytes, HostExtent::Kind::kNone, doing);
+  if (!room && slot.refusal == Refusal::kIo) io_error_pending = true;  // the next op tells
+}
+
 Result<ExtentId> Runtime::Impl::new_extent_in_op(ThreadSlot& slot, Bytes bytes,
                                                  HostExtent::Kind kind, const char* doing) {
   Input input;

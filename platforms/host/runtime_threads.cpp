@@ -68,9 +68,19 @@ std::string Runtime::Impl::op_name(SiteId site, const char* otherwise) const {
 }
 
 Error Runtime::Impl::budget_error(Bytes needed, const char* doing, SiteId site) const {
-  return Error{ErrorCode::kOutOfBudget,
-               op_name(site, doing) + " needs " + mib(needed) + " of tensors in memory at once (operands, results and "
-               "workspace), the budget is " + mib(options.budget) + ".", doing,
+  const std::string needs = op_name(site, doing) + " needs " + mib(needed) +
+                            " of tensors in memory at once (operands, results and workspace), ";
+  if (options.process_budget > 0) {
+    return Error{ErrorCode::kOutOfBudget,
+                 needs + "the budget of " + mib(options.process_budget) + " for the whole process leaves " +
+                     mib(options.budget) + " beside " + mib(untracked.outside()) + " that are no tensors and " +
+                     mib(untracked.expected()) + " for scratch.",
+                 doing,
+                 "Give a --budget-rss of at least " +
+                     std::to_string(round_up(options.process_budget + needed - options.budget, kMiB) / kMiB) +
+                     "MiB (other ops may need more), or make tensors smaller, for instance the batch."};
+  }
+  return Error{ErrorCode::kOutOfBudget, needs + "the budget is " + mib(options.budget) + ".", doing,
                "Give a budget of at least " + std::to_string(round_up(needed, kMiB) / kMiB) +
                "MiB (other ops may need more), or make tensors smaller, for instance the batch."};
 }

@@ -46,6 +46,7 @@ def enable(
     budget: str | int = "auto",
     policy: str = "lookahead",
     *,
+    budget_rss: str | int | None = None,
     device: str = "cpu",
     spill_dir: str | os.PathLike[str] = "",
     spill_limit: str | int = 0,
@@ -58,6 +59,8 @@ def enable(
     """Keeps the bytes of tensors in RAM within `budget` from here on.
 
     budget: "2GiB", "60%" of the memory limit, "auto" (a share of what is free), or bytes.
+    budget_rss: the same for all that the process holds in RAM, scratch of kernels and Python objects
+        included; `budget` then follows from what the rest of the process leaves.
     policy: "lookahead" (repeats what earlier steps did) or "ondemand" (least recently used).
     spill_dir: where bytes go that do not fit; default $TMPDIR, else /var/tmp. Not a tmpfs.
     spill_limit: the most bytes the spill file may take; 0: what is free there.
@@ -70,6 +73,8 @@ def enable(
         return
     if device != "cpu":
         raise ValueError(f"device={device!r} is not supported: this outsize manages 'cpu' only.")
+    if budget_rss and budget != "auto":
+        raise ValueError("Give budget (for tensors) or budget_rss (for the whole process), not both.")
     from outsize import compiled
     from outsize.session import Options, Session
 
@@ -84,6 +89,7 @@ def enable(
             core,
             Options(
                 budget=budget,
+                budget_rss=budget_rss,
                 policy=policy,
                 spill_dir=os.fspath(spill_dir),
                 spill_limit=spill_limit,

@@ -132,6 +132,13 @@ def run_parser() -> Parser:
         help="512MiB, 2GiB, 60%% (of the memory limit) or auto (three quarters of what is free)",
     )
     parser.add_argument(
+        "--budget-rss",
+        default=None,
+        type=budget,
+        metavar="SIZE",
+        help="instead of --budget: for all that the process holds in RAM, not only its tensors",
+    )
+    parser.add_argument(
         "--policy",
         default="lookahead",
         metavar="NAME",
@@ -177,6 +184,8 @@ def command_run(argv: Sequence[str]) -> int:
     args = parser.parse_args(ours)
     if not target:
         fail("what should run? Write `outsize run [options] script.py` or `... -m module`.")
+    if args.budget_rss and args.budget != "auto":
+        fail("give --budget (for tensors) or --budget-rss (for the whole process), not both.")
     from outsize.run import run
 
     run(args, target, is_module)

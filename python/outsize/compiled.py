@@ -21,6 +21,7 @@ class Core(Protocol):
     def create(
         self,
         budget: int,
+        process_budget: int,
         policy: str,
         spill_dir: str,
         spill_limit: int,

@@ -14,6 +14,9 @@ from outsize.units import SMALLEST_BUDGET, format_bytes, format_seconds
 SSD_RATED_WRITES = 600
 
 
+BETWEEN_OPS = "Python, between ops"
+
+
 @dataclass(frozen=True)
 class Stats:
     """What outsize did so far. Bytes and nanoseconds unless the name says otherwise."""
@@ -52,6 +55,9 @@ class Stats:
     held_back: int = 0  # nanoseconds in which needed writes waited for that limit
     verified_bytes: int = 0  # checksummed, when written or when they came back
     verify: int = 0  # nanoseconds that took, on I/O threads
+    process_budget: int = 0  # for all that the process holds in RAM; 0: only tensors have a budget
+    process_peak: int = 0  # the most it held, as looked at every 5 ms
+    untracked: tuple[tuple[str, int], ...] = ()  # largest rises that were no tensors, by op
     seconds: float = 0.0  # since outsize was enabled
 
     @classmethod
@@ -60,6 +66,8 @@ class Stats:
         values = {k: v for k, v in counters.items() if k in known}
         if values.get("min_budget"):  # what we name must be a budget that we accept
             values["min_budget"] = max(values["min_budget"], SMALLEST_BUDGET)
+        if "untracked" in values:
+            values["untracked"] = tuple((op or BETWEEN_OPS, size) for op, size in values["untracked"])
         return cls(seconds=seconds, **values)
 
     @property

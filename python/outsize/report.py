@@ -16,18 +16,16 @@ from outsize.counters import SSD_RATED_WRITES, Stats
 from outsize.units import format_bytes, format_seconds
 
 
+UNTRACKED_WORTH_TELLING = 32 << 20  # bytes
+
+
 def rows(stats: Stats) -> list[tuple[str, str]]:
     """The table's lines: name and value."""
     if not stats.budget:
         return [("budget", "none has been in force")]
-    peak_share = f" ({stats.resident_peak / stats.budget:.0%})" if stats.budget else ""
     table = [
         ("policy", f"{stats.policy}, page faults by {stats.mechanism}"),
-        (
-            "peak in RAM",
-            f"{format_bytes(stats.resident_peak)} of a budget of {format_bytes(stats.budget)}"
-            f"{peak_share}",
-        ),
+        ("peak in RAM", _peak(stats)),
         ("peak of all tensors", format_bytes(stats.tensor_bytes_peak)),
         ("time", f"{format_seconds(stats.seconds)}, {_count(stats.steps, 'step')}"),
         ("stall", f"{format_seconds(stats.stall_seconds)} ({stats.stall_share:.1%} of the time)"),
@@ -43,10 +41,25 @@ def rows(stats: Stats) -> list[tuple[str, str]]:
         table.append(("disk write limit", _disk_write_limit(stats)))
     if stats.verified_bytes:
         table.append(("verified", _verified(stats)))
+    if stats.untracked and stats.untracked[0][1] >= UNTRACKED_WORTH_TELLING:
+        table.append(("untracked", _untracked(stats)))
     if stats.raw_faults:
         table.append(("raw accesses", f"{stats.raw_faults:,} page faults"))
     table.append(("smallest budget", _smallest(stats)))
     return table
+
+
+def _peak(stats: Stats) -> str:
+    if stats.process_budget:
+        share = stats.process_peak / stats.process_budget
+        return (
+            f"{format_bytes(stats.resident_peak)} of tensors; the whole process"
+            f" {format_bytes(stats.process_peak)} of a budget of"
+            f" {format_bytes(stats.process_budget)} ({share:.0%})"
+        )
+    share = stats.resident_peak / stats.budget
+    peak, budget = format_bytes(stats.resident_peak), format_bytes(stats.budget)
+    return f"{peak} of a budget of {budget} ({share:.0%})"
 
 
 def _count(number: int, noun: str) -> str:
@@ -74,6 +87,12 @@ def _disk_writes(stats: Stats) -> str:
         f"{format_bytes(stats.write_bytes)}, {stats.written_bytes_per_day / 1e12:.1f} TB a day at"
         f" this pace; spill file {format_bytes(stats.spill_file)} in {stats.spill_dir}"
     )
+
+
+def _untracked(stats: Stats) -> str:
+    """Bytes beside tensors that came and may have gone; the largest few."""
+    largest = [f"{format_bytes(size)} in {op}" for op, size in stats.untracked[:3]]
+    return "; ".join(largest) + " (RAM that is no tensor: kernels' scratch, Python objects)"
 
 
 def _disk_life(stats: Stats) -> str:
@@ -108,7 +127,7 @@ def _smallest(stats: Stats) -> str:
 
 def advice(stats: Stats) -> str | None:
     """The one thing most worth trying next, if there is one."""
-    if stats.budget and stats.min_budget > stats.budget:
+    if stats.budget and stats.min_budget > stats.budget and not stats.process_budget:
         return (
             f"An op was refused: it needs a budget of at least {format_bytes(stats.min_budget)}, and"
             " others may need more."

@@ -22,6 +22,7 @@ class Options:
     """How to run; the same names and defaults on the command line and in `outsize.enable`."""
 
     budget: str | int = "auto"
+    budget_rss: str | int | None = None  # for all that the process holds in RAM; `budget` follows from it
     policy: str = "lookahead"
     spill_dir: str = ""  # empty: $TMPDIR, else /var/tmp
     spill_limit: str | int = 0  # 0: what the file system has free
@@ -42,11 +43,17 @@ class Session:
         self.core = core
         self.options = options
         limits = MemoryLimits(**core.memory_limits())
-        self.budget = parse_budget(options.budget).resolve(limits)
+        self.budget = 0
+        process_budget = 0
+        if options.budget_rss:
+            process_budget = parse_budget(options.budget_rss).resolve(limits)
+        else:
+            self.budget = parse_budget(options.budget).resolve(limits)
         self._warn_if_too_large(limits)
         self.started = time.monotonic()
         core.create(
             self.budget,
+            process_budget,
             options.policy,
             options.spill_dir,
             parse_size(options.spill_limit),
@@ -66,9 +73,8 @@ class Session:
             self._unhook()
             core.shutdown()
             raise
-        _log.info(
-            "budget %s (%s), policy %s", format_bytes(self.budget), options.budget, options.policy
-        )
+        budget = options.budget_rss or options.budget
+        _log.info("budget %s, policy %s", budget, options.policy)
 
     def _hook_up(self) -> None:
         self.core.include_thread(True)

@@ -1,0 +1,73 @@
+// What the process holds beside tensors: looked at, reported by op site, and, where the budget is for
+// the whole process, made room for.
+#include <algorithm>
+#include <mutex>
+
+#include "platforms/host/runtime_impl.h"
+
+namespace outsize::host {
+
+// On the watch's thread. Under the lock no page of ours comes or goes, so that what is seen and what we
+// know of it fit together.
+void Runtime::Impl::look_at_memory() {
+  std::lock_guard guard(lock);
+  const Bytes resident = resident_size.read();
+  if (!serving || resident == 0) return;
+  running_ops.clear();
+  for (const auto& slot : threads) {
+    if (slot->depth > 0) running_ops.push_back({slot->id, slot->sites.back(), slot->ops});
+  }
+  untracked.look(resident - pool->present(), running_ops);
+  process_peak = std::max(process_peak, resident);
+  follow_process_budget();
+}
+
+// Tensors have what the rest of the process leaves of its budget: less of it at once, more of it only
+// when that is worth the while.
+void Runtime::Impl::follow_process_budget() {
+  if (options.process_budget == 0) return;
+  const Bytes fits = untracked.tensors_in(options.process_budget) / kMiB * kMiB;
+  const Bytes wanted = std::max(fits, kBudgetMin);
+  if (wanted < options.budget || wanted > options.budget + options.process_budget / 64) {
+    change_budget(wanted);
+  }
+}
+
+void Runtime::Impl::change_budget(Bytes bytes) {
+  options.budget = bytes;
+  pool->set_limit(bytes);
+  Input input;
+  input.kind = Input::Kind::kBudget;
+  input.bytes = bytes;
+  feed(input);
+  trim_to_budget();
+}
+
+// Called before the op's operands are pinned: others make way while that is possible. With the lock held.
+void Runtime::Impl::expect_untracked(ThreadSlot& slot, Bytes bytes) {
+  if (bytes < UntrackedLedger::kNoise || (slot.expects && bytes <= slot.expected)) return;
+  if (!slot.expects) slot.expects_at = slot.depth;  // the op that will begin there, and what it calls
+  slot.expects = true;
+  slot.expected = bytes;
+  untracked.expect(slot.id, bytes);
+  follow_process_budget();
+  // Room for a page is room that everything beyond the new budget has left.
+  room_in_own_op(slot, kPageBytes, "workspace");
+}
+
+// The op that ends was the outermost that took scratch.
+void Runtime::Impl::scratch_is_back(ThreadSlot& slot) {
+  slot.expects = false;
+  untracked.ended(slot.id);
+  follow_process_budget();
+}
+
+void Runtime::expect_untracked(std::size_t bytes) {
+  Impl& m = *the_impl();
+  if (m.in_child.load(std::memory_order_relaxed)) return;
+  ThreadSlot& slot = m.slot();
+  std::lock_guard guard(m.lock);
+  if (m.options.process_budget > 0) m.expect_untracked(slot, static_cast<Bytes>(bytes));
+}
+
+}  // namespace outsize::host

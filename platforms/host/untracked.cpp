@@ -1,0 +1,72 @@
+#include "platforms/host/untracked.h"
+
+#include <algorithm>
+
+namespace outsize::host {
+
+void UntrackedLedger::note(SiteId site, Bytes rise) {
+  if (rise < kNoise) return;
+  Bytes& largest = rises_[site];
+  largest = std::max(largest, rise);
+}
+
+void UntrackedLedger::look(Bytes outside, std::span<const Running> running) {
+  const Bytes before = looked_ ? outside_ : outside;
+  for (const Running& op : running) {
+    if (op.thread >= runs_.size()) runs_.resize(op.thread + 1);
+    Run& run = runs_[op.thread];
+    if (run.site != op.site || run.serial != op.serial) run = {op.site, op.serial, before};
+    run.base = std::min(run.base, outside);
+    note(op.site, outside - run.base);
+  }
+  if (running.empty()) {
+    if (op_ran_) between_.base = before;
+    between_.base = std::min(between_.base, outside);
+    note(0, outside - between_.base);
+  }
+  op_ran_ = !running.empty();
+  outside_ = outside;
+  looked_ = true;
+}
+
+Bytes UntrackedLedger::seen(SiteId site) const {
+  const auto at = rises_.find(site);
+  return at == rises_.end() ? 0 : at->second;
+}
+
+void UntrackedLedger::expect(ThreadId thread, Bytes bytes) {
+  ended(thread);
+  expecting_.push_back({thread, outside_, bytes});
+}
+
+void UntrackedLedger::ended(ThreadId thread) {
+  std::erase_if(expecting_, [thread](const Expecting& one) { return one.thread == thread; });
+}
+
+Bytes UntrackedLedger::expected() const {
+  Bytes sum = 0;
+  for (const Expecting& one : expecting_) sum += one.bytes;
+  return sum;
+}
+
+Bytes UntrackedLedger::tensors_in(Bytes whole) const {
+  Bytes level = outside_;
+  if (!expecting_.empty()) {
+    Bytes base = outside_;
+    for (const Expecting& one : expecting_) base = std::min(base, one.base);
+    level = std::max(level, base + expected());
+  }
+  return whole - margin(whole) - level;
+}
+
+std::vector<Untracked> UntrackedLedger::largest(std::size_t most) const {
+  std::vector<Untracked> all;
+  for (const auto& [site, bytes] : rises_) all.push_back({site, bytes});
+  std::sort(all.begin(), all.end(), [](const Untracked& a, const Untracked& b) {
+    return a.bytes != b.bytes ? a.bytes > b.bytes : a.site < b.site;
+  });
+  if (all.size() > most) all.resize(most);
+  return all;
+}
+
+}  // namespace outsize::host

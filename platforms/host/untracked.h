@@ -1,0 +1,74 @@
+// Bytes that the process holds in RAM and that are no tensor of ours: scratch of kernels that never
+// passes PyTorch's allocator (top-k, MKL), Python objects, other libraries. Seen from outside, by
+// looking at the process's resident size every few milliseconds: who runs while it rises is named.
+//
+// It also says how many bytes of tensors go with a budget for the whole process: what is held now, or
+// what will be once running ops have taken the scratch they are known to take, must fit beside them.
+//
+// Not thread-safe: the runtime calls it under its lock. A look costs O(running threads).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "core/base/types.h"
+
+namespace outsize::host {
+
+struct Untracked {
+  SiteId site = 0;  // 0: while no op ran
+  Bytes bytes = 0;  // by which the process grew at most during one run of it
+};
+
+class UntrackedLedger {
+ public:
+  static constexpr Bytes kNoise = 4 * kMiB;  // smaller rises are not looked at
+
+  struct Running {
+    ThreadId thread = 0;
+    SiteId site = 0;
+    std::uint64_t serial = 0;  // tells one run of an op from the next
+  };
+
+  // One look: `outside` is what the process holds beside tensors.
+  void look(Bytes outside, std::span<const Running> running);
+  // The most that runs of this op site have taken so far.
+  Bytes seen(SiteId site) const;
+
+  // This thread's op is about to take so many bytes, until it ends.
+  void expect(ThreadId thread, Bytes bytes);
+  void ended(ThreadId thread);
+
+  // Bytes of tensors that fit into a process of `whole` bytes now. May be negative.
+  Bytes tensors_in(Bytes whole) const;
+  Bytes outside() const { return outside_; }
+  Bytes expected() const;  // by all running ops
+  // What is kept free for page tables and for what grows between two looks.
+  static Bytes margin(Bytes whole) { return 16 * kMiB + whole / 64; }
+  // The largest first; ties by site.
+  std::vector<Untracked> largest(std::size_t most) const;
+
+ private:
+  struct Run {
+    SiteId site = 0;
+    std::uint64_t serial = 0;
+    Bytes base = 0;  // least seen since just before it began
+  };
+  struct Expecting {
+    ThreadId thread = 0;
+    Bytes base = 0, bytes = 0;
+  };
+
+  void note(SiteId site, Bytes rise);
+
+  std::unordered_map<SiteId, Bytes> rises_;
+  std::vector<Run> runs_;   // by thread
+  Run between_;             // the time since the last op
+  std::vector<Expecting> expecting_;
+  bool looked_ = false, op_ran_ = true;
+  Bytes outside_ = 0;
+};
+
+}  // namespace outsize::host

@@ -1,0 +1,102 @@
+"""A budget for the whole process: what is no tensor is seen, named, and made room for.
+
+Sorting, taking the top and listing 32 M floats takes hundreds of MiB that never pass PyTorch's
+allocator. In a memory cgroup of just the budget, without swap, plain PyTorch is killed.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.cgroup import memory_cgroup
+from support.launch import MIB, clean_environment, mechanisms
+
+from outsize.bench.memory import limits
+from outsize.bench.swap import SwapUnavailable
+
+BUDGET = 1040 * MIB  # the interpreter takes 230, the sort 490 of tensors and 245 of scratch
+
+PROGRAM = """\
+import hashlib, torch
+torch.manual_seed(0)
+others = [torch.randn(8_000_000) for _ in range(8)]
+x = torch.randn(32_000_000)
+
+def show(*tensors):
+    for tensor in tensors:
+        print(hashlib.sha256(tensor.view(torch.uint8).numpy()).hexdigest(), flush=True)
+
+for _ in range(2):
+    show(*torch.sort(x))
+    show(*torch.topk(x, 10))
+print(sum(x[:2_000_000].tolist()).hex())
+show(*others)
+"""
+
+
+def run(folder: Path, *command: str, prefix: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+    (folder / "sort.py").write_text(PROGRAM)
+    return subprocess.run(
+        [*prefix, sys.executable, *command, "sort.py"], cwd=folder, env=clean_environment(),
+        text=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=600,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> str:
+    done = run(tmp_path_factory.mktemp("plain"))
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.timeout(1300)
+@pytest.mark.parametrize("mechanism", mechanisms())
+def test_it_holds_in_a_cgroup_of_that_size(mechanism: str, plain: str, tmp_path: Path) -> None:
+    if limits().free < BUDGET + BUDGET // 4:
+        pytest.skip(f"of {BUDGET // MIB} MiB that this takes, {limits().free // MIB} MiB are free")
+    options = ["-m", "outsize", "run", "--budget-rss", f"{BUDGET // MIB}MiB", "--json", "r.json"]
+    try:
+        with memory_cgroup(BUDGET) as group:
+            done = run(tmp_path, *options, "--faults", mechanism, prefix=group.prefix)
+            assert (done.returncode, done.stdout) == (0, plain), done.stderr
+            assert group.killed() == 0
+            killed = run(tmp_path, prefix=group.prefix)
+    except SwapUnavailable as reason:
+        pytest.skip(str(reason))
+    assert killed.returncode == -signal.SIGKILL, "plain PyTorch fits: this shows nothing"
+    stats = json.loads((tmp_path / "r.json").read_text())["stats"]
+    assert 0 < stats["process_peak"] <= BUDGET == stats["process_budget"]
+    assert stats["write_bytes"] > 0
+    scratch = dict(stats["untracked"])
+    top = max(size for op, size in scratch.items() if op.startswith("aten::topk"))
+    assert 400 * MIB < top < 600 * MIB, "16 bytes an element"
+    assert "MiB in aten::topk [32000000]" in done.stderr
+
+
+def test_what_is_no_tensor_is_named_under_any_budget(plain: str, tmp_path: Path) -> None:
+    done = run(tmp_path, "-m", "outsize", "run", "--budget", "3GiB", "--json", "r.json")
+    assert (done.returncode, done.stdout) == (0, plain), done.stderr
+    scratch = json.loads((tmp_path / "r.json").read_text())["stats"]["untracked"]
+    named = {name.split()[0]: size for name, size in scratch}
+    assert named["aten::topk"] > 400 * MIB
+    assert named["Python,"] > 40 * MIB, "a list of two million floats"
+    assert "untracked" in done.stderr and "Python, between ops" in done.stderr
+
+
+def test_too_small_a_budget_is_refused_with_the_arithmetic(tmp_path: Path) -> None:
+    done = run(tmp_path, "-m", "outsize", "run", "--budget-rss", "800MiB")
+    assert done.returncode == 1
+    said = done.stderr
+    assert "outsize.BudgetError: aten::sort" in said and "for the whole process leaves" in said
+    assert "for scratch" in said and "Give a --budget-rss of at least" in said
+
+
+def test_two_budgets_are_one_too_many(tmp_path: Path) -> None:
+    done = run(tmp_path, "-m", "outsize", "run", "--budget-rss", "2GiB", "--budget", "1GiB")
+    assert done.returncode == 2
+    assert "not both" in done.stderr and len(done.stderr.splitlines()) == 1
