@@ -2,7 +2,7 @@
 // passes PyTorch's allocator (top-k, MKL), Python objects, other libraries. Seen from outside, by
 // looking at the process's resident size every few milliseconds: who runs while it rises is named.
 //
-// It also says how many bytes of tensors go with a budget for the whole process: what is held now, or
+// It also says how many bytes of tensors go with a process budget: what is held now, or
 // what will be once running ops have taken the scratch they are known to take, must fit beside them.
 //
 // Not thread-safe: the runtime calls it under its lock. A look costs O(running threads).
