@@ -68,10 +68,12 @@ std::string Runtime::Impl::op_name(SiteId site, const char* otherwise) const {
 }
 
 Error Runtime::Impl::budget_error(Bytes needed, const char* doing, SiteId site) const {
+  const Bytes kept = pinned();
   return Error{ErrorCode::kOutOfBudget,
                op_name(site, doing) + " needs " + mib(needed) + " of tensors in memory at once (operands, results and "
-               "workspace), the budget is " + mib(options.budget) + ".", doing,
-               "Give a budget of at least " + std::to_string(round_up(needed, kMiB) / kMiB) +
+               "workspace), the budget is " + mib(options.budget) +
+                   (kept > 0 ? ", of which " + mib(kept) + " are pinned." : "."), doing,
+               "Give a budget of at least " + std::to_string(round_up(needed + kept, kMiB) / kMiB) +
                "MiB (other ops may need more), or make tensors smaller, for instance the batch."};
 }
 
