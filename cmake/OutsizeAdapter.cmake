@@ -72,8 +72,9 @@ endfunction()
 install(TARGETS ${installed} LIBRARY DESTINATION . COMPONENT wheel EXCLUDE_FROM_ALL)
 outsize_install_development(. include share/cmake/outsize COMPONENT wheel EXCLUDE_FROM_ALL)
 
-# As it lies in the build tree, where it finds torch by the path it was linked with: in a prefix torch
-# is not beside it.
+# In a prefix torch is not beside it: it is found where it was found here.
 install(PROGRAMS "$<TARGET_FILE:outsize>" DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT runtime)
+install(CODE "file(RPATH_SET FILE \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/liboutsize.so\"
+              NEW_RPATH \"${OUTSIZE_TORCH_DIR}/lib\")" COMPONENT runtime)
 outsize_install_development("${CMAKE_INSTALL_LIBDIR}" "${CMAKE_INSTALL_INCLUDEDIR}"
   "${CMAKE_INSTALL_LIBDIR}/cmake/outsize" COMPONENT development)

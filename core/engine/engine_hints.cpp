@@ -44,31 +44,33 @@ void Engine::serve_hints() {
   }
 }
 
-// Evicts clean victims only if that is enough; else starts the writes that will make it enough.
+// Victims leave in their order, the changed ones after they were written: to prefer clean ones would
+// throw out what was read just now.
 bool Engine::make_hinted_room(Bytes need) {
   victims_.clear();
   planner_->victims(false, kHintVictims, victims_);
   std::erase_if(victims_, [this](ExtentId id) {
     return !evictable(table_[id]) || table_[id].hint == Hint::kSoon;
   });
-  Bytes room = free();
-  for (ExtentId id : victims_) {
-    if (clean(table_[id])) room += table_[id].bytes;
-  }
-  if (room >= need) {
-    for (ExtentId id : victims_) {
-      if (free() >= need) break;
-      if (evictable(table_[id]) && clean(table_[id])) evict(id);  // a planner may name one twice
-    }
-    return free() >= need;
-  }
-  for (ExtentId id : victims_) {
+  Bytes room = free(), coming = free();
+  std::size_t count = 0;
+  for (; count < victims_.size() && coming < need; ++count) {
+    const ExtentId id = victims_[count];
     const Extent& e = table_[id];
-    if (room >= need || (writing_ > 0 && writing_ + e.bytes > options_.writing_max)) break;
-    if (e.below == Below::kNone && e.write_pins == 0) write(id, Urgency::kWriteAhead);
-    if (e.below == Below::kWriting) room += e.bytes;
+    coming += e.bytes;
+    if (clean(e)) {
+      room += e.bytes;
+    } else if (e.below == Below::kNone && e.write_pins == 0) {
+      if (writing_ > 0 && writing_ + e.bytes > options_.writing_max) return false;
+      write(id, Urgency::kWriteAhead);
+    }
   }
-  return false;
+  if (room < need) return false;
+  for (std::size_t i = 0; i < count && free() < need; ++i) {
+    const Extent& e = table_[victims_[i]];
+    if (evictable(e) && clean(e)) evict(victims_[i]);  // a planner may name one twice
+  }
+  return free() >= need;
 }
 
 void Engine::expire_hints() {

@@ -1,5 +1,9 @@
 /// \file
-/// outsize for libtorch programs: train under a byte budget.
+/// The whole of the C++ API.
+
+/// \mainpage outsize from C++
+///
+/// For libtorch programs: train under a byte budget. It all is in outsize/outsize.h.
 ///
 /// \code
 /// #include <outsize/outsize.h>
@@ -11,7 +15,17 @@
 /// }
 /// \endcode
 ///
-/// This header needs C++20 and no torch header.
+/// In CMake:
+///
+/// \code
+/// find_package(outsize REQUIRED)
+/// target_link_libraries(train PRIVATE outsize::outsize)
+/// \endcode
+///
+/// outsize::Session keeps the budget and outsize::SessionStats says what happened; outsize::Pin and
+/// outsize::hint are a program's own word on its tensors; outsize::Error is what goes wrong.
+///
+/// The header needs C++20 and no torch header.
 #pragma once
 
 #include <cstdint>
