@@ -12,7 +12,7 @@ sources := $(shell find core predictors planners platforms adapter include cmake
              ! -name '*_test.cpp' 2>/dev/null) CMakeLists.txt pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: demo test setup wheel clean distclean help
+.PHONY: demo test setup wheel docs clean distclean help
 
 demo: setup ## Train GPT-2 in two fifths, then a fifth, of the memory it needs
 	$(VENV)/bin/outsize demo
@@ -24,6 +24,9 @@ setup: $(STAMPS)/installed ## Make .venv and build outsize into it
 
 wheel: $(STAMPS)/venv ## Build a wheel into dist/
 	$(VENV)/bin/python -m pip wheel --no-build-isolation --no-deps -w dist .
+
+docs: ## Make the pages of the C++ API in build/docs (needs doxygen)
+	tools/make_docs.sh
 
 clean: ## Remove everything built, keep .venv
 	rm -rf build dist

@@ -10,13 +10,16 @@
 #include <torch/version.h>
 #include <unistd.h>
 
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "adapter/adoption.h"
 #include "adapter/control.h"
 #include "adapter/errors.h"
 #include "adapter/interception.h"
 #include "adapter/operands.h"
+#include "adapter/wishes.h"
 #include "platforms/host/machine.h"
 #include "platforms/host/runtime.h"
 #include "platforms/host/signal_faults.h"
@@ -180,7 +183,8 @@ py::dict stats() {
   return py::dict(
       py::arg("budget") = s.budget, py::arg("resident") = s.resident,
       py::arg("resident_peak") = s.resident_peak, py::arg("tensor_bytes") = s.tensor_bytes,
-      py::arg("tensor_bytes_peak") = s.tensor_bytes_peak, py::arg("spilled") = s.spilled,
+      py::arg("tensor_bytes_peak") = s.tensor_bytes_peak, py::arg("pinned") = s.pinned,
+      py::arg("spilled") = s.spilled,
       py::arg("spill_file") = s.spill_file, py::arg("read_bytes") = s.read_bytes,
       py::arg("write_bytes") = s.write_bytes, py::arg("dropped_bytes") = s.dropped_bytes,
       py::arg("prefetched_bytes") = s.prefetched_bytes,
@@ -215,18 +219,27 @@ void expose(const at::Tensor& tensor) {
   });
 }
 
-void pin(const at::Tensor& tensor) {
-  Status status;
-  with_bytes(tensor, [&](host::Runtime& runtime, const void* address, std::size_t bytes) {
-    status = runtime.pin(address, bytes);
-  });
-  check(status);
-}
+// A pin that Python holds.
+class HeldPin {
+ public:
+  explicit HeldPin(host::Pins pins) : pins_(std::move(pins)) {}
+  ~HeldPin() { release(); }
+  HeldPin(const HeldPin&) = delete;
+  HeldPin& operator=(const HeldPin&) = delete;
 
-void unpin(const at::Tensor& tensor) {
-  with_bytes(tensor, [](host::Runtime& runtime, const void* address, std::size_t bytes) {
-    runtime.unpin(address, bytes);
-  });
+  void release() {
+    const host::Pins pins = std::exchange(pins_, {});
+    if (!pins.empty()) without_gil([&] { host::Runtime::unpin(pins); });
+  }
+
+ private:
+  host::Pins pins_;
+};
+
+std::unique_ptr<HeldPin> pin_tensor(const at::Tensor& tensor, bool for_program) {
+  auto pins = without_gil([&] { return for_program ? pin_for_program(tensor) : pin(tensor); });
+  if (!pins) check(pins.error());
+  return std::make_unique<HeldPin>(std::move(*pins));
 }
 
 bool adopt(const at::Tensor& tensor) {
@@ -304,8 +317,10 @@ PYBIND11_MODULE(_core, module) {
   });
   module.def("stats", &stats);
   module.def("expose", &expose, arg("tensor"));
-  module.def("pin", &pin, arg("tensor"));
-  module.def("unpin", &unpin, arg("tensor"));
+  py::class_<HeldPin>(module, "Pin").def("release", &HeldPin::release);
+  module.def("pin", &pin_tensor, arg("tensor"), arg("for_program") = false);
+  module.def("hint", [](const at::Tensor& tensor, bool soon) { without_gil([&] { hint(tensor, soon); }); },
+             arg("tensor"), arg("soon"));
   module.def("adopt", &adopt, arg("tensor"));
   module.def("memory_limits", &memory_limits);
   module.def("measure_disk", &measure_disk, arg("directory"), arg("sample"));

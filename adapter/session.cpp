@@ -2,10 +2,14 @@
 
 #include "adapter/control.h"
 #include "adapter/interception.h"
+#include "adapter/wishes.h"
 // After the headers above, in which `Error` means the internal struct.
 #include "outsize/outsize.h"
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdio>
+#include <utility>
 
 namespace outsize {
 namespace {
@@ -30,6 +34,7 @@ Session::Session(const SessionOptions& options) {
   if (!faults) throw api::Error(faults.error().message());
   host::RuntimeOptions wanted;
   wanted.budget = options.budget;
+  wanted.process_budget = options.process_budget;
   wanted.policy = options.policy;
   wanted.spill_dir = options.spill_dir;
   wanted.spill_limit = options.spill_limit;
@@ -76,9 +81,14 @@ SessionStats Session::stats() const {
     result.resident_peak = stats.resident_peak;
     result.tensor_bytes = stats.tensor_bytes;
     result.tensor_bytes_peak = stats.tensor_bytes_peak;
+    result.pinned = stats.pinned;
     result.spilled = stats.spilled;
+    result.spill_file = stats.spill_file;
     result.read_bytes = stats.read_bytes;
     result.write_bytes = stats.write_bytes;
+    result.prefetched_bytes = stats.prefetched_bytes;
+    result.prefetch_hit_bytes = stats.prefetch_hit_bytes;
+    result.demand_bytes = stats.demand_bytes;
     result.stall_nanoseconds = stats.stall;
     result.steps = stats.steps;
     result.ops = stats.ops;
@@ -87,8 +97,36 @@ SessionStats Session::stats() const {
     result.min_budget_op = stats.min_budget_op;
     result.mechanism = stats.mechanism;
     result.policy = stats.policy;
+    result.spill_dir = stats.spill_dir;
   });
   return result;
+}
+
+void hint(const at::Tensor& tensor, Use next) { adapter::hint(tensor, next == Use::kSoon); }
+
+struct Pin::Held {
+  host::Pins pins;
+};
+
+Pin::Pin(const at::Tensor& tensor) : held_(std::make_unique<Held>()) {
+  auto pins = adapter::pin_for_program(tensor);
+  if (!pins) check(pins.error());
+  held_->pins = std::move(*pins);
+}
+
+Pin::~Pin() { release(); }
+Pin::Pin(Pin&& other) noexcept = default;
+
+Pin& Pin::operator=(Pin&& other) noexcept {
+  if (this == &other) return *this;
+  release();
+  held_ = std::move(other.held_);
+  return *this;
+}
+
+void Pin::release() noexcept {
+  if (held_ != nullptr) host::Runtime::unpin(held_->pins);
+  held_.reset();
 }
 
 ThreadGuard::ThreadGuard() : before_(adapter::include_thread(true)) {}

@@ -49,26 +49,32 @@ foreach(name IN LISTS package_files)
   file(CREATE_LINK "${PROJECT_SOURCE_DIR}/python/outsize/${name}" "${package_dir}/${name}" SYMBOLIC)
 endforeach()
 
-# A wheel installs into the package's own folder; `cmake --install` into the usual places. Either
-# way C++ programs say find_package(outsize).
-if(SKBUILD)
-  set(libdir .)
-  set(includedir include)
-  set(configdir share/cmake/outsize)
-else()
-  set(libdir "${CMAKE_INSTALL_LIBDIR}")
-  set(includedir "${CMAKE_INSTALL_INCLUDEDIR}")
-  set(configdir "${CMAKE_INSTALL_LIBDIR}/cmake/outsize")
-endif()
+# Two layouts from one build tree. `cmake --install <build> --prefix <dir>` makes what C++ programs
+# need, in the usual places. The wheel takes the component `wheel`: everything in the package's own
+# folder. Either way C++ programs say find_package(outsize).
 include(CMakePackageConfigHelpers)
-set(OUTSIZE_CONFIG_LIB "${libdir}/liboutsize.so")
-set(OUTSIZE_CONFIG_INCLUDE "${includedir}")
-configure_package_config_file(cmake/outsizeConfig.cmake.in
-  "${CMAKE_BINARY_DIR}/outsizeConfig.cmake" INSTALL_DESTINATION "${configdir}"
-  PATH_VARS OUTSIZE_CONFIG_LIB OUTSIZE_CONFIG_INCLUDE)
 write_basic_package_version_file("${CMAKE_BINARY_DIR}/outsizeConfigVersion.cmake"
   COMPATIBILITY SameMinorVersion)
-install(TARGETS ${installed} LIBRARY DESTINATION ${libdir})
-install(DIRECTORY include/outsize DESTINATION ${includedir} FILES_MATCHING PATTERN "*.h")
-install(FILES "${CMAKE_BINARY_DIR}/outsizeConfig.cmake"
-              "${CMAKE_BINARY_DIR}/outsizeConfigVersion.cmake" DESTINATION "${configdir}")
+
+# outsize_install_development(<libdir> <includedir> <configdir> <install option>...)
+function(outsize_install_development libdir includedir configdir)
+  set(OUTSIZE_CONFIG_LIB "${libdir}/liboutsize.so")
+  set(OUTSIZE_CONFIG_INCLUDE "${includedir}")
+  configure_package_config_file(cmake/outsizeConfig.cmake.in
+    "${CMAKE_BINARY_DIR}/${configdir}/outsizeConfig.cmake" INSTALL_DESTINATION "${configdir}"
+    PATH_VARS OUTSIZE_CONFIG_LIB OUTSIZE_CONFIG_INCLUDE)
+  install(DIRECTORY include/outsize DESTINATION "${includedir}" ${ARGN} FILES_MATCHING PATTERN "*.h")
+  install(FILES "${CMAKE_BINARY_DIR}/${configdir}/outsizeConfig.cmake"
+                "${CMAKE_BINARY_DIR}/outsizeConfigVersion.cmake"
+          DESTINATION "${configdir}" ${ARGN})
+endfunction()
+
+install(TARGETS ${installed} LIBRARY DESTINATION . COMPONENT wheel EXCLUDE_FROM_ALL)
+outsize_install_development(. include share/cmake/outsize COMPONENT wheel EXCLUDE_FROM_ALL)
+
+# In a prefix torch is not beside it: it is found where it was found here.
+install(PROGRAMS "$<TARGET_FILE:outsize>" DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT runtime)
+install(CODE "file(RPATH_SET FILE \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/liboutsize.so\"
+              NEW_RPATH \"${OUTSIZE_TORCH_DIR}/lib\")" COMPONENT runtime)
+outsize_install_development("${CMAKE_INSTALL_LIBDIR}" "${CMAKE_INSTALL_INCLUDEDIR}"
+  "${CMAKE_INSTALL_LIBDIR}/cmake/outsize" COMPONENT development)

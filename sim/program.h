@@ -28,6 +28,7 @@ struct Action {
     kAdopt,      // object, bytes, flag: absent with a valid copy below
     kPin,        // object: made resident by an op and kept
     kUnpin,      // object
+    kHint,       // object, flag: used soon
     kStep,
     kBudget,     // bytes
   };

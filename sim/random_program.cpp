@@ -174,6 +174,7 @@ class Writer {
       add(Action::Kind::kBudget).bytes = options_.budget * random_.between(60, 120) / 100;
       return;
     }
+    if (options_.hints && random_.chance(70)) return on_some(Action::Kind::kHint);
     work(random_.between(1, 3'000'000));
   }
 
@@ -264,6 +265,7 @@ FuzzCase fuzz_case(std::uint64_t seed) {
   const bool faults = random.chance(30);
   sim.link.fail_one_in = faults ? static_cast<std::uint64_t>(random.between(2, 40)) : 0;
   sim.no_slot_one_in = faults && random.chance(50) ? static_cast<std::uint64_t>(random.between(3, 40)) : 0;
+  program.hints = random.chance(40);
   return out;
 }
 

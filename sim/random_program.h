@@ -18,6 +18,7 @@ struct RandomProgramOptions {
   bool pins = false;
   bool adopt_beyond = false;   // adoption of resident memory, over the budget too
   bool change_budget = false;
+  bool hints = false;          // the program says of some objects that it uses them soon, or later
   bool repeats = false;        // the actions are repeated, as training steps are
 };
 

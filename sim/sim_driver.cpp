@@ -132,6 +132,10 @@ bool SimDriver::perform(ThreadId id, Thread& t, const Action& action) {
   switch (action.kind) {
     case Action::Kind::kRawAccess: return access(t, extent, action.flag);
     case Action::Kind::kExpose: input.kind = Input::Kind::kExpose; break;
+    case Action::Kind::kHint:
+      input.kind = Input::Kind::kHint;
+      input.flag = action.flag;
+      break;
     case Action::Kind::kUnpin:
       if (objects_[action.object].pins == 0) return true;  // the pin was refused
       --objects_[action.object].pins;

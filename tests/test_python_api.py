@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,15 @@ from outsize import api, compiled, launcher, patching, raw, steps
 from outsize.errors import Unavailable
 from outsize.units import GIB, MIB, SizeError
 from support.launch import run_json
+
+
+@dataclass
+class FakePin:
+    pins: list[str]
+    bytes: int
+
+    def release(self) -> None:
+        self.pins.append(f"unpin {self.bytes}")
 
 
 class FakeCore:
@@ -88,11 +98,9 @@ class FakeCore:
     def expose(self, tensor: torch.Tensor) -> None:
         self.exposed.append(tensor.numel())
 
-    def pin(self, tensor: torch.Tensor) -> None:
+    def pin(self, tensor: torch.Tensor, for_program: bool = False) -> FakePin:
         self.pins.append(f"pin {tensor.numel()}")
-
-    def unpin(self, tensor: torch.Tensor) -> None:
-        self.pins.append(f"unpin {tensor.numel()}")
+        return FakePin(self.pins, tensor.numel())
 
     def memory_limits(self) -> dict[str, int]:
         return {"total": 16 * GIB, "available": 8 * GIB, "cgroup": 0, "cgroup_used": 0}

@@ -66,6 +66,7 @@ void Checker::accept(const Input& input) {
     case Input::Kind::kUnpin: --extent(input.extent).user_pins; break;
     case Input::Kind::kBudget: budget_ = input.bytes; break;
     case Input::Kind::kStep:
+    case Input::Kind::kHint:  // entitles nobody to anything
     case Input::Kind::kPlan: break;
   }
 }

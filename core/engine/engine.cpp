@@ -23,6 +23,8 @@ void Engine::restart(const EngineOptions& options, std::unique_ptr<Predictor> pr
   stats_.resident = stats_.resident_peak = resident;
   stats_.below = below;
   watching_ = hold_transfers_ = false;
+  hints_.clear();
+  for (ExtentId id = 0; id < table_.size(); ++id) table_[id].hint = Hint::kNone;
   charge(0);
 }
 
@@ -57,6 +59,7 @@ Outcome Engine::dispatch(const Input& input) {
       break;
     case Input::Kind::kStep:
       ++stats_.steps;
+      expire_hints();
       if (watching_) {
         predictor_->on_step(input.now);
         if (predictor_->take_rekeyed()) planner_->on_rekey();
@@ -64,6 +67,7 @@ Outcome Engine::dispatch(const Input& input) {
       break;
     case Input::Kind::kPlan: plan(input); break;
     case Input::Kind::kBudget: set_budget(input.bytes); break;
+    case Input::Kind::kHint: hint(input); break;
   }
   return Outcome::kGo;
 }
@@ -101,6 +105,7 @@ Outcome Engine::op_begin(const Input& input) {
     if (e.frame != serial_) {
       op_extents_.push_back(operand.extent);
       e.last_use = clock_;
+      e.hint = Hint::kNone;
     }
     if (e.shared) ++frame.small;
     add_entry(t, operand.extent, operand.access, false);
@@ -378,6 +383,7 @@ void Engine::expose(ExtentId id) {
 void Engine::plan(const Input& input) {
   now_ = input.now;
   if (!watching_ || hold_transfers_) return;
+  serve_hints();
   decisions_.clear();
   PlanState state;
   state.budget = options_.budget;

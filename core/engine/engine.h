@@ -91,6 +91,11 @@ class Engine {
     ExtentId extent = kNoExtent;
     std::uint64_t born = 0;  // tells it from a later extent of that id
   };
+  struct Hinted {
+    ExtentId extent = kNoExtent;
+    std::uint64_t born = 0;
+    std::int64_t step = 0;  // in which it was said
+  };
   struct Thread {
     std::vector<Entry> entries;
     std::vector<Frame> frames;
@@ -116,6 +121,12 @@ class Engine {
   void expose(ExtentId id);
   void plan(const Input& input);
   void set_budget(Bytes bytes);
+
+  // what the program foretold (engine_hints.cpp)
+  void hint(const Input& input);
+  void serve_hints();
+  bool make_hinted_room(Bytes need);
+  void expire_hints();
 
   Thread& thread(ThreadId id);
   Outcome dispatch(const Input& input);
@@ -174,6 +185,7 @@ class Engine {
   std::vector<ExtentId> op_extents_;   // scratch
   std::vector<Decision> decisions_;    // scratch
   Bytes reading_ = 0, writing_ = 0;
+  std::vector<Hinted> hints_;          // to be used soon, in the order in which it was said
   std::uint64_t clock_ = 0;   // inputs so far
   std::uint64_t serial_ = 0;  // frames so far
   std::uint64_t read_rate_ = 0, write_rate_ = 0;

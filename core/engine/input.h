@@ -31,6 +31,7 @@ struct Input {
     kStep,       // now
     kPlan,       // now
     kBudget,     // bytes
+    kHint,       // extent, flag: used soon (else: not soon). The program's own word
   };
   Kind kind = Kind::kPlan;
   bool flag = false;

@@ -56,5 +56,11 @@ inline bool evictable(const Extent& e) {
   return may_leave(e) && e.soft == 0 && !e.wanted && !e.hot;
 }
 inline bool clean(const Extent& e) { return e.below == Below::kValid; }
+// The program's own word on the next use comes before what was foreseen; what it says it uses later
+// leaves even before what nobody foresees.
+inline Position hinted_use(const Extent& e, Position now, Position foreseen) {
+  if (e.hint == Hint::kNone) return foreseen == kNever ? kNever - 1 : foreseen;
+  return e.hint == Hint::kSoon ? now : kNever;
+}
 
 }  // namespace outsize

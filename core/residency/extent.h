@@ -22,6 +22,8 @@ inline constexpr Position kNever = ~Position{0};
 
 enum class Where : std::uint8_t { kFree, kResident, kFetching, kAbsent };
 enum class Below : std::uint8_t { kNone, kWriting, kValid };
+// What the program said of the next use; until that use.
+enum class Hint : std::uint8_t { kNone, kSoon, kLater };
 
 struct Extent {
   Bytes bytes = 0;
@@ -33,6 +35,7 @@ struct Extent {
   std::uint64_t frame = 0;        // serial of the last frame that listed it (duplicates)
   Where where = Where::kFree;
   Below below = Below::kNone;
+  Hint hint = Hint::kNone;
   bool shared = false;       // small storages lie in it
   bool torn = false;         // changed while being written: the copy will be stale
   bool guarded = false;      // writes are noticed

@@ -1,86 +1,151 @@
-// outsize for libtorch programs: train under a byte budget.
-//
-//   #include <outsize/outsize.h>
-//   outsize::Session session({.budget = outsize::GiB(2)});
-//   ... train as before ...
-//   session.step();  // after each training iteration
-//
-// One session at a time in a process. It covers the thread that makes it and autograd's threads;
-// other threads of yours that run tensor ops hold a `ThreadGuard`. Ops that cannot fit throw
-// c10::OutOfMemoryError, like PyTorch's own; what fails outside an op throws `outsize::Error`.
-//
-// This header needs C++20 and no torch header.
+/// \file
+/// The whole of the C++ API.
+
+/// \mainpage outsize from C++
+///
+/// For libtorch programs: train under a byte budget. It all is in outsize/outsize.h.
+///
+/// \code
+/// #include <outsize/outsize.h>
+///
+/// outsize::Session session({.budget = outsize::GiB(2)});
+/// for (...) {
+///   ...                // a training iteration, as before
+///   session.step();
+/// }
+/// \endcode
+///
+/// In CMake:
+///
+/// \code
+/// find_package(outsize REQUIRED)
+/// target_link_libraries(train PRIVATE outsize::outsize)
+/// \endcode
+///
+/// outsize::Session keeps the budget and outsize::SessionStats says what happened; outsize::Pin and
+/// outsize::hint are a program's own word on its tensors; outsize::Error is what goes wrong.
+///
+/// The header needs C++20 and no torch header.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <string>
 
+namespace at {
+class Tensor;
+}
+
+/// Everything that outsize offers to C++ programs.
 namespace outsize {
 inline namespace api {  // keeps these names apart from the library's own
 
+/// Bytes, from mebibytes.
 constexpr std::int64_t MiB(double value) { return static_cast<std::int64_t>(value * (1 << 20)); }
+/// Bytes, from gibibytes.
 constexpr std::int64_t GiB(double value) { return static_cast<std::int64_t>(value * (1 << 30)); }
 
-// The message says what happened, where, and what to try.
+/// What fails outside an op. The message says what happened, where, and what to try.
+///
+/// What fails inside an op is a c10::Error, as PyTorch's own errors are: c10::OutOfMemoryError where
+/// the budget is too small. No byte is lost, and the tensors are as they were before that op.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
-// More memory is needed than the budget, or the machine, allows.
+
+/// More memory is needed than the budget, or the machine, allows.
 class BudgetError : public Error {
  public:
   using Error::Error;
 };
-// The spill file could not be made, grown, read or written.
+
+/// The spill file could not be made, grown, read or written.
 class SpillError : public Error {
  public:
   using Error::Error;
 };
 
+/// How a session runs. Only the budget must be given.
 struct SessionOptions {
-  std::int64_t budget = 0;           // bytes of tensors in RAM; required
-  std::string policy = "lookahead";
-  std::string spill_dir = {};        // empty: $TMPDIR, else /var/tmp; never a tmpfs
-  std::int64_t spill_limit = 0;      // bytes on disk; 0: what is free there
-  std::uint64_t disk_write_limit = 0;  // bytes a second written on average; 0: no limit
-  std::string faults = "auto";       // or "userfaultfd", "signal"
-  int io_threads = 4;
-  bool verify = false;               // checksum every spilled byte and check it when it returns
-  std::string decision_log = {};     // a file to write every decision to; empty: none
-};
-
-// What happened so far. Bytes unless the name says otherwise.
-struct SessionStats {
+  /// Bytes of tensors in RAM, transfers under way and outsize's page pool included.
   std::int64_t budget = 0;
-  std::int64_t resident = 0, resident_peak = 0;
-  std::int64_t tensor_bytes = 0, tensor_bytes_peak = 0;
-  std::int64_t spilled = 0;
-  std::int64_t read_bytes = 0, write_bytes = 0;
-  std::int64_t stall_nanoseconds = 0;
-  std::int64_t steps = 0, ops = 0, evictions = 0;
-  std::int64_t min_budget = 0;  // the smallest budget this program would have run in
-  std::string min_budget_op;    // the op that needs it
-  std::string mechanism;        // how page faults are answered
-  std::string policy;
+  /// In place of `budget`: bytes for all that the process holds in RAM, scratch of kernels included.
+  /// Tensors have what the rest leaves. 0: none.
+  std::int64_t process_budget = 0;
+  /// Who decides what leaves and what comes: "lookahead" (foresees what repeats) or "ondemand"
+  /// (least recently used).
+  std::string policy = "lookahead";
+  /// Where bytes go that do not fit; empty: $TMPDIR, else /var/tmp. Never a tmpfs.
+  std::string spill_dir = {};
+  /// The most bytes on disk; 0: what is free there.
+  std::int64_t spill_limit = 0;
+  /// Bytes a second that the disk is written on average, kept by waiting; 0: no limit.
+  std::uint64_t disk_write_limit = 0;
+  /// How page faults are answered: "userfaultfd", "signal", or "auto", the best that this process may
+  /// use. One mechanism for the life of the process.
+  std::string faults = "auto";
+  /// Threads that read and write the spill file.
+  int io_threads = 4;
+  /// Checksum every spilled byte and check it when it returns.
+  bool verify = false;
+  /// A file to write every decision to; empty: none.
+  std::string decision_log = {};
 };
 
+/// What happened so far in a session. Bytes unless the name says otherwise.
+struct SessionStats {
+  std::int64_t budget = 0;              ///< As given.
+  std::int64_t resident = 0;            ///< Of tensors in RAM: held, reserved, in flight, page pool.
+  std::int64_t resident_peak = 0;       ///< The most there were.
+  std::int64_t tensor_bytes = 0;        ///< Of living tensors, wherever they are.
+  std::int64_t tensor_bytes_peak = 0;   ///< The most there were.
+  std::int64_t pinned = 0;              ///< Kept in RAM by a Pin.
+  std::int64_t spilled = 0;             ///< With a valid copy on disk.
+  std::int64_t spill_file = 0;          ///< Size of the spill file.
+  std::int64_t read_bytes = 0;          ///< Read back from disk.
+  std::int64_t write_bytes = 0;         ///< Written to disk.
+  std::int64_t prefetched_bytes = 0;    ///< Read ahead of need ...
+  std::int64_t prefetch_hit_bytes = 0;  ///< ... and used.
+  std::int64_t demand_bytes = 0;        ///< Read when something waited for them.
+  std::int64_t stall_nanoseconds = 0;   ///< Time that ops and allocations waited.
+  std::int64_t steps = 0;               ///< How often step() was called.
+  std::int64_t ops = 0;                 ///< How many ops came by.
+  std::int64_t evictions = 0;           ///< How often something left RAM.
+  std::int64_t min_budget = 0;          ///< The smallest budget this program would have run in.
+  std::string min_budget_op;            ///< The op that needs it.
+  std::string mechanism;                ///< How page faults are answered.
+  std::string policy;                   ///< As given.
+  std::string spill_dir;                ///< Where the spill file is.
+};
+
+/// Keeps the tensors of this process within a budget while it lives.
+///
+/// One session at a time in a process. It manages what ops of the thread that makes it, and of
+/// autograd's threads, use: tensors made before it are adopted in place when an op first uses them.
+/// Other threads of yours that run tensor ops hold a ThreadGuard.
+///
+/// Tensors may outlive the session: when it ends they all come back into RAM.
 class Session {
  public:
-  // Checks everything that can fail before training starts. Throws Error.
+  /// Checks everything that can fail before training starts.
+  /// \throws Error where the options, the spill directory or this machine do not allow a session.
   explicit Session(const SessionOptions& options);
-  // As close(); what close() would throw goes to standard error, and the tensors stay managed (and
-  // valid) until the process ends.
+  /// As close(); what close() would throw goes to standard error, and the tensors stay managed (and
+  /// valid) until the process ends.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // The end of one training iteration: what the predictor learns from.
+  /// The end of one training iteration: what the policy learns from.
   void step();
+
+  /// What happened so far; all zero after close().
   SessionStats stats() const;
 
-  // Brings every tensor back into RAM and lets go. Throws BudgetError, changing nothing, where RAM
-  // cannot hold them. Later calls do nothing.
+  /// Brings every tensor back into RAM and lets go. Later calls do nothing.
+  /// \throws BudgetError where RAM cannot hold them; then nothing has changed.
   void close();
 
  private:
@@ -88,10 +153,12 @@ class Session {
   bool thread_was_covered_ = false;
 };
 
-// Covers the calling thread while alive. Harmless without a session.
+/// Covers the calling thread while it lives. Harmless without a session.
 class ThreadGuard {
  public:
+  /// From here on, ops of this thread are seen.
   ThreadGuard();
+  /// Back to how it was.
   ~ThreadGuard();
   ThreadGuard(const ThreadGuard&) = delete;
   ThreadGuard& operator=(const ThreadGuard&) = delete;
@@ -99,6 +166,44 @@ class ThreadGuard {
  private:
   bool before_;
 };
+
+/// Keeps a tensor in RAM while it lives, or until the tensor dies: for what is needed all the time,
+/// and for bytes that other code reaches through raw pointers.
+///
+/// What is pinned is room that all other tensors lack: at most three quarters of the budget can be.
+/// Without a session it does nothing. It may outlive the session.
+class Pin {
+ public:
+  /// Brings the tensor's bytes back where they had left.
+  /// \throws BudgetError where they do not fit; SpillError where they cannot be read back.
+  explicit Pin(const at::Tensor& tensor);
+  /// As release().
+  ~Pin();
+  /// The other one pins nothing any more.
+  Pin(Pin&& other) noexcept;
+  /// Releases what this one pins first.
+  Pin& operator=(Pin&& other) noexcept;
+
+  /// Lets the tensor leave again. Later calls do nothing.
+  void release() noexcept;
+
+ private:
+  struct Held;
+  std::unique_ptr<Held> held_;
+};
+
+/// When a tensor is used next.
+enum class Use {
+  kSoon,  ///< Brought back now, as far as there is room, and among the last to leave.
+  kLater  ///< Among the first to leave when room is needed; not fetched ahead.
+};
+
+/// Says what the policy cannot know because it depends on the input: which tensor is used next. Say
+/// it in the order of use. It holds until the tensor is used, or for two steps. It moves bytes at
+/// other times and never changes a result; a wrong hint costs time.
+///
+/// Without a session it does nothing.
+void hint(const at::Tensor& tensor, Use next);
 
 }  // namespace api
 }  // namespace outsize

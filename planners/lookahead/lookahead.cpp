@@ -31,7 +31,7 @@ struct LookaheadPlanner::Draft {
 };
 
 void LookaheadPlanner::on_rekey() {
-  heap_.rebuild([this](ExtentId id) { return predictor_.next_use(id); });
+  heap_.rebuild([this](ExtentId id) { return next_use(id); });
 }
 
 void LookaheadPlanner::victims(bool last_choice, std::size_t limit, std::vector<ExtentId>& out) {
@@ -113,7 +113,7 @@ void LookaheadPlanner::prefetch(Draft& draft) {
   for (std::size_t i = 0; i < draft.coming; ++i) {
     const Upcoming& next = upcoming_[i];
     const Extent& e = table_[next.extent];
-    if (e.where != Where::kAbsent || e.wanted || e.dying) continue;
+    if (e.where != Where::kAbsent || e.wanted || e.dying || e.hint == Hint::kLater) continue;
     absent += e.bytes;
     if (next.in > kReadMargin + kReadFactor * time_of(absent, draft.read_rate)) return;
     if (!draft.can_read(e.bytes)) return;

@@ -19,7 +19,7 @@ class LookaheadPlanner final : public Planner {
   LookaheadPlanner(const ExtentTable& table, const Predictor& predictor)
       : table_(table), predictor_(predictor) {}
   const char* name() const override { return "lookahead"; }
-  void on_resident(ExtentId id) override { heap_.put(id, predictor_.next_use(id)); }
+  void on_resident(ExtentId id) override { heap_.put(id, next_use(id)); }
   void on_gone(ExtentId id) override { heap_.remove(id); }
   void on_rekey() override;
   void victims(bool last_choice, std::size_t limit, std::vector<ExtentId>& out) override;
@@ -28,6 +28,9 @@ class LookaheadPlanner final : public Planner {
 
  private:
   struct Draft;  // what this plan has taken so far
+  Position next_use(ExtentId id) const {
+    return hinted_use(table_[id], predictor_.position(), predictor_.next_use(id));
+  }
   void gather(Draft& draft);
   void make_headroom(Draft& draft);
   void prefetch(Draft& draft);

@@ -29,7 +29,9 @@ class OndemandPlanner final : public Planner {
  public:
   explicit OndemandPlanner(const ExtentTable& table) : table_(table) {}
   const char* name() const override { return "ondemand"; }
-  void on_resident(ExtentId id) override { heap_.put(id, kNever - table_[id].last_use); }
+  void on_resident(ExtentId id) override {
+    heap_.put(id, hinted_use(table_[id], 0, kNever - table_[id].last_use));
+  }
   void on_gone(ExtentId id) override { heap_.remove(id); }
   void on_rekey() override {}
   void victims(bool last_choice, std::size_t limit, std::vector<ExtentId>& out) override {

@@ -276,52 +276,6 @@ void Runtime::step() {
   if (m.spill) m.spill->reclaim();
 }
 
-void Runtime::expose(const void* address, std::size_t bytes) {
-  Impl& m = *the_impl_;
-  if (m.in_child.load(std::memory_order_relaxed)) return;
-  std::lock_guard guard(m.lock);
-  const Operand operand{address, bytes, Access::kRead};
-  m.resolve({&operand, 1});
-  for (const OperandRef& ref : m.refs) {
-    Input input;
-    input.kind = Input::Kind::kExpose;
-    input.extent = ref.extent;
-    m.feed(input);
-  }
-}
-
-Status Runtime::pin(const void* address, std::size_t bytes) {
-  Impl& m = *the_impl_;
-  const Operand operand{address, bytes, Access::kRead};
-  if (Status status = op_begin(0, {&operand, 1}, false); !status) return status;
-  {
-    std::lock_guard guard(m.lock);
-    m.resolve({&operand, 1});
-    for (const OperandRef& ref : m.refs) {
-      Input input;
-      input.kind = Input::Kind::kPin;
-      input.extent = ref.extent;
-      m.feed(input);
-    }
-  }
-  op_end();
-  return {};
-}
-
-void Runtime::unpin(const void* address, std::size_t bytes) noexcept {
-  Impl& m = *the_impl_;
-  if (m.in_child.load(std::memory_order_relaxed)) return;
-  std::lock_guard guard(m.lock);
-  const Operand operand{address, bytes, Access::kRead};
-  m.resolve({&operand, 1});
-  for (const OperandRef& ref : m.refs) {
-    Input input;
-    input.kind = Input::Kind::kUnpin;
-    input.extent = ref.extent;
-    m.feed(input);
-  }
-}
-
 // --- the end ----------------------------------------------------------------------------------
 
 // Every extent that an op can have. One that died while it travels goes when it arrives.
@@ -436,6 +390,7 @@ Stats Runtime::stats() const {
   s.resident_peak = m.pool->present_peak();
   s.tensor_bytes = m.large_live + m.small->live();
   s.tensor_bytes_peak = std::max(m.tensor_peak, s.tensor_bytes);
+  s.pinned = m.pinned();
   s.spilled = e.below;
   s.spill_file = m.file_size();
   s.read_bytes = e.read;

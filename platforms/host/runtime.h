@@ -50,6 +50,7 @@ struct Operand {
 struct Stats {
   Bytes budget = 0, resident = 0, resident_peak = 0;  // resident: extents + reserved + in flight + pool
   Bytes tensor_bytes = 0, tensor_bytes_peak = 0;      // live bytes asked for, wherever they are
+  Bytes pinned = 0;                                   // by pin(), not by ops
   Bytes spilled = 0, spill_file = 0;                  // valid bytes below; size of the spill file
   Bytes read_bytes = 0, write_bytes = 0, dropped_bytes = 0;
   Bytes prefetched_bytes = 0, prefetch_hit_bytes = 0, demand_bytes = 0;
@@ -70,6 +71,13 @@ struct Stats {
   Bytes process_budget = 0, process_peak = 0;  // of resident bytes, as looked at every 5 ms
   std::vector<UntrackedBytes> untracked;       // largest rises that were no tensors, by op site
 };
+
+// What one pin() holds: an extent, and its birth, which tells it from a later extent of that id.
+struct Pinned {
+  ExtentId extent = kNoExtent;
+  std::uint64_t born = 0;
+};
+using Pins = std::vector<Pinned>;
 
 // Called around every wait of an op or an allocation: `leave` lets go of what others may need in
 // order to go on, `back` takes it again and is given what `leave` returned.
@@ -130,9 +138,13 @@ class Runtime {
   // Raw pointers to these bytes are about to be handed out (numpy(), data_ptr()): from now on
   // nobody can tell reads from writes, so the bytes count as changed whenever they are resident.
   void expose(const void* address, std::size_t bytes);
-  // Brings the bytes back and keeps them until unpin; for syscalls that would fault in the kernel.
-  Status pin(const void* address, std::size_t bytes);
-  void unpin(const void* address, std::size_t bytes) noexcept;
+  // Brings the bytes back and keeps them until unpin or their death. May block.
+  Result<Pins> pin(const void* address, std::size_t bytes);
+  // Also after shutdown(), and after the bytes have died.
+  static void unpin(const Pins& pins) noexcept;
+  // The program's own word: these bytes are used soon (brought back while there is time), or not
+  // soon (the first to leave). Holds until they are used. Never blocks.
+  void hint(const void* address, std::size_t bytes, bool soon);
 
   // Brings every spilled byte back and stops managing: later allocations must go elsewhere, old
   // addresses stay valid and deallocate still works. Fails, changing nothing, if RAM cannot hold it.

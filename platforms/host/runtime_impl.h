@@ -1,7 +1,7 @@
 // The body of the Runtime: tables, and the one place where engine commands become page moves and
 // transfers. Split over runtime.cpp (the adapter's calls), runtime_commands.cpp (commands and
-// completions), runtime_threads.cpp (waiting), runtime_adopt.cpp (memory born before us) and
-// runtime_fork.cpp.
+// completions), runtime_threads.cpp (waiting), runtime_adopt.cpp (memory born before us),
+// runtime_wishes.cpp (what the program says itself) and runtime_fork.cpp.
 #pragma once
 
 #include <atomic>
@@ -87,6 +87,11 @@ struct Runtime::Impl {
 
   Impl(const RuntimeOptions& runtime_options, char* arena, std::uint32_t chunks);
 
+  struct Held {
+    std::uint64_t born = 0;
+    std::uint32_t pins = 0;
+  };
+
   // --- set-up (runtime.cpp)
   static Result<std::unique_ptr<Impl>> make(const RuntimeOptions& options);
   Status start(const RuntimeOptions& options);
@@ -149,6 +154,13 @@ struct Runtime::Impl {
   void change_budget(Bytes bytes);
   void trim_to_budget();                     // pages that nobody needs and that exceed it
 
+  // --- what the program says itself (runtime_wishes.cpp), under the lock
+  bool alive(ExtentId id, std::uint64_t born) const {
+    return table[id].born == born && table[id].where != Where::kFree && !table[id].dying;
+  }
+  Bytes pinned() const;
+  bool try_pin(const Operand& operand, Pins& pins);
+
   // --- fork (runtime_fork.cpp)
   void before_fork();
   void after_fork_parent();
@@ -182,6 +194,7 @@ struct Runtime::Impl {
   const char* adopted_begin = nullptr;          // bounds of all of them
   const char* adopted_end = nullptr;
   std::unordered_map<SiteId, std::string> names;
+  std::map<ExtentId, Held> held;                // by pin()
   std::unique_ptr<DecisionLog> log;
   std::FILE* log_file = nullptr;
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from outsize.api import budget, disable, doctor, enable, enabled, stats, step
+from outsize.wishes import hint, pin
 
 if TYPE_CHECKING:
     from outsize.errors import BudgetError, OutsizeError, SpillError
@@ -34,6 +35,8 @@ __all__ = [
     "doctor",
     "enable",
     "enabled",
+    "hint",
+    "pin",
     "stats",
     "step",
 ]

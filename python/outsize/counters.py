@@ -26,6 +26,7 @@ class Stats:
     resident_peak: int = 0
     tensor_bytes: int = 0  # live bytes asked for, wherever they are
     tensor_bytes_peak: int = 0
+    pinned: int = 0  # kept in RAM by outsize.pin
     spilled: int = 0  # bytes with a valid copy in the spill file
     spill_file: int = 0  # size of the spill file
     read_bytes: int = 0

@@ -43,12 +43,11 @@ def _cover_torch_save(core: Core, patches: Patches) -> None:
         if not isinstance(storage, torch.UntypedStorage) or storage.device.type != "cpu":
             yield
             return
-        tensor = as_tensor(storage)
-        core.pin(tensor)
+        pin = core.pin(as_tensor(storage))
         try:
             yield
         finally:
-            core.unpin(tensor)
+            pin.release()
 
     class PinningFileWriter(torch._C.PyTorchFileWriter):
         def write_record(self, name: str, data: Any, size: int) -> None:

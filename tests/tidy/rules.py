@@ -63,9 +63,10 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "sim": ("core/", "sim/", "predictors/", "planners/"),
     "adapter": ("core/", "platforms/", "adapter/", "outsize/"),
     "include": ("outsize/",),
-    "examples": ("outsize/",),
+    "examples": ("outsize/", "common.h"),  # their users copy them: no path of ours
     "bench": ("core/", "platforms/", "sim/", "predictors/", "planners/", "outsize/"),
 }
+TEST_NAMES = ("_test.cpp", "_test_rig.h")
 # A test may use what its binary is linked with: planners and predictors are in the core library.
 TEST_ARROWS = {"core": ("predictors/", "planners/"), "predictors": ("predictors/", "planners/"),
                "planners": ("predictors/", "planners/")}
@@ -89,7 +90,7 @@ def _own_folders(path: Path) -> tuple[str, ...]:
 
 def _core_order_broken(path: Path, name: str) -> bool:
     source, target = path.parts[1], Path(name).parts[1]
-    if path.name.endswith("_test.cpp") or name in CORE_VALUES:
+    if path.name.endswith(TEST_NAMES) or name in CORE_VALUES:
         return False
     if source == "check":
         return not name.startswith(CHECK_MAY_INCLUDE)
@@ -103,7 +104,7 @@ def wrong_includes(path: Path, text: str) -> list[str]:
     top = path.parts[0]
     if top not in ARROWS:
         return []
-    is_test = path.name.endswith("_test.cpp")
+    is_test = path.name.endswith(TEST_NAMES)
     allowed = ARROWS[top] + _own_folders(path) + (TEST_ARROWS.get(top, ()) if is_test else ())
     pure = top in ("core", "predictors", "planners") and not is_test
     wrong = []
