@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -94,6 +96,21 @@ def test_another_torch_is_refused_in_one_sentence(
     done = configure(root / "tests/support/cpp/plain", tmp_path / "build", wheel_config, more,
                      check=False)
     assert done.returncode != 0 and "set outsize_TORCH_DIR" in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize("version", ["1.13.1", "2.11.0+cpu", "3.0.0"])
+def test_building_for_another_torch_is_refused_in_one_sentence(
+    root: Path, tmp_path: Path, version: str
+) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch/__init__.py").write_text(
+        f"class _C:\n    _GLIBCXX_USE_CXX11_ABI = True\n__version__ = {version!r}\n")
+    done = subprocess.run(
+        ["cmake", "-S", root, "-B", tmp_path / "build", "-G", "Ninja", "-DOUTSIZE_BUILD_TESTS=OFF",
+         f"-DPython_EXECUTABLE={sys.executable}"],
+        capture_output=True, text=True, timeout=300, env=os.environ | {"PYTHONPATH": str(tmp_path)})
+    said = " ".join(done.stderr.split())
+    assert done.returncode != 0 and f"has {version}. Install torch 2.13 there." in said
 
 
 def train(programs: Path, name: str, budget_mib: float,

@@ -126,6 +126,9 @@ class Engine {
   void hint(const Input& input);
   void serve_hints();
   bool make_hinted_room(Bytes need);
+  bool needed_soon(ExtentId id) const {
+    return table_[id].hint == Hint::kSoon || planner_->needed_soon(id);
+  }
   void expire_hints();
 
   Thread& thread(ThreadId id);

@@ -71,6 +71,15 @@ TEST_P(EngineHints, WhatIsUsedSoonLeavesLast) {
   EXPECT_EQ(rig.alloc(0, 4, 60), "wait evict:2 evict:3 grant:t0") << "though it was used first";
 }
 
+TEST_P(EngineHints, WhatIsUsedSoonStaysThoughOthersHaveToBeWritten) {
+  rig.alloc(0, 1, 40);
+  for (int i = 0; i < 20; ++i) rig.op(0, {{}, {1}}), rig.end(0);
+  bring({2}, 50);
+  rig.hint(2, true);
+  EXPECT_EQ(rig.alloc(0, 3, 30), "wait write:1");
+  EXPECT_EQ(rig.write_done(1), "go evict:1 grant:t0");
+}
+
 TEST_P(EngineHints, AHintEndsWithTheUse) {
   bring({1, 2, 3}, 30);
   rig.hint(1, false);

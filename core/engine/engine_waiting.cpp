@@ -125,7 +125,7 @@ bool Engine::make_room(Bytes need) {
       for (ExtentId id : victims_) {
         if (free() >= need) break;
         if (table_[id].where != Where::kResident || !clean(table_[id])) continue;
-        if (!last_choice && planner_->needed_soon(id)) continue;
+        if (!last_choice && needed_soon(id)) continue;
         evict(id);
         progress = true;
       }
@@ -152,7 +152,7 @@ Bytes Engine::write_victims(Bytes missing) {
       if (coming >= missing) return coming;
       const Extent& e = table_[id];
       if (e.where != Where::kResident || clean(e)) continue;
-      if (!soon && planner_->needed_soon(id)) continue;
+      if (!soon && needed_soon(id)) continue;
       if (e.below == Below::kWriting) {
         emit(Command::Kind::kPromote, id).urgency = Urgency::kPressedWrite;
         coming += e.bytes;
