@@ -121,6 +121,7 @@ bool Runtime::adopt(void* address, std::size_t bytes, void (*free)(void*), void*
   if (m.in_child.load(std::memory_order_relaxed) || bytes < static_cast<std::size_t>(kLargeBytes)) {
     return false;
   }
+  ThreadSlot& slot = m.slot();
   AdoptedRange range;
   range.begin = static_cast<char*>(address);
   range.bytes = bytes;
@@ -159,7 +160,7 @@ bool Runtime::adopt(void* address, std::size_t bytes, void (*free)(void*), void*
     return false;
   }
   const bool adopted = m.adopt_range(std::move(range), file);
-  m.leave_room(m.slot());  // after: those who wait for room would have it otherwise
+  m.leave_room(slot);  // after: those who wait for room would have it otherwise
   return adopted;
 }
 

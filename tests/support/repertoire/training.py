@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Iterator
 
 import torch
@@ -280,8 +281,9 @@ def tied_weights(record: Record) -> None:
 @program
 def parametrized(record: Record) -> None:
     p = nn.utils.parametrizations
-    kinds = (p.weight_norm, p.spectral_norm, p.orthogonal)
-    layers = [kinds[i % 3](nn.Linear(256, 256)) for i in range(15)]
+    kinds = (p.weight_norm, p.spectral_norm,
+             functools.partial(p.orthogonal, orthogonal_map="cayley"))
+    layers = [kinds[i % 3](nn.Linear(256, 256)) for i in range(27)]
     old = [nn.Linear(256, 256) for _ in range(3)]
     model = nn.Sequential(*layers, *old)
     for layer in old:
