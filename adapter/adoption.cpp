@@ -58,6 +58,25 @@ bool is_file_mapping(const c10::DataPtr& data) {
 // The former owner, kept until the adopted bytes die.
 void free_former_owner(void* context) { delete static_cast<c10::DataPtr*>(context); }
 
+// Room in the budget for `bytes` that are about to be adopted, for as long as it takes.
+class AdoptionRoom {
+ public:
+  explicit AdoptionRoom(std::size_t bytes) {
+    if (bytes == 0 || gate_.runtime() == nullptr) return;
+    runtime_ = gate_.runtime();
+    runtime_->room_to_adopt(bytes);
+  }
+  ~AdoptionRoom() {
+    if (runtime_ != nullptr) runtime_->end_adoption();
+  }
+  AdoptionRoom(const AdoptionRoom&) = delete;
+  AdoptionRoom& operator=(const AdoptionRoom&) = delete;
+
+ private:
+  const GateEntry gate_;
+  host::Runtime* runtime_ = nullptr;
+};
+
 bool take_over(c10::StorageImpl& storage, c10::DataPtr& data, std::size_t bytes) {
   const GateEntry gate;
   if (gate.runtime() == nullptr) return false;
@@ -96,10 +115,7 @@ bool adopt_storage(c10::StorageImpl& storage) {
     return false;
   }
   // Before the lock: who waits for room must hold nothing that an op inside needs.
-  if (plain) {
-    const GateEntry gate;
-    if (gate.runtime() != nullptr) gate.runtime()->room_to_adopt(bytes);
-  }
+  const AdoptionRoom room(plain ? bytes : 0);  // a file mapping's bytes are on disk
   static std::mutex* const adopting = new std::mutex;
   const std::lock_guard lock(*adopting);
   // Another thread may have been faster.

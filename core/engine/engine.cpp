@@ -383,6 +383,8 @@ void Engine::expose(ExtentId id) {
 void Engine::plan(const Input& input) {
   now_ = input.now;
   if (!watching_ || hold_transfers_) return;
+  // Raw accesses go on without ops, and what is foreseen are ops: its room is theirs for now.
+  if (!hot_.empty()) return;
   serve_hints();
   decisions_.clear();
   PlanState state;

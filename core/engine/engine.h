@@ -154,6 +154,7 @@ class Engine {
   void service();
   bool try_admit(ThreadId id, Thread& t);
   bool serve_faults();
+  bool cool_oldest();
   bool make_room(Bytes need);
   Bytes write_victims(Bytes missing);
   bool lend_pins(ThreadId but);

@@ -411,5 +411,39 @@ TEST(EngineWaiting, ARefusedInnerOpGivesItsCallerItsPinsBack) {
   EXPECT_EQ(rig.fault(1, false), "go evict:2 fetch:1") << "the caller comes back for it";
 }
 
+// One instruction that reads across the seam of two extents of an adopted range faults on each by turns.
+TEST(EngineWaiting, TwoExtentsThatRawAccessesTakeTurnsForStayTogether) {
+  EngineRig rig(200);
+  for (ExtentId id = 1; id <= 4; ++id) rig.spilled(id, 100);
+  rig.fault(3, false), rig.read_done(3);
+  rig.fault(4, false), rig.read_done(4);
+  EXPECT_EQ(rig.fault(1, false), "go write:3") << "the oldest";
+  EXPECT_EQ(rig.write_done(3), "go evict:3 fetch:1");
+  EXPECT_EQ(rig.read_done(1), "go install:1 forget:1");
+  EXPECT_EQ(rig.fault(2, false), "go write:4") << "not the one that just came";
+  EXPECT_EQ(rig.write_done(4), "go evict:4 fetch:2");
+  rig.read_done(2);
+  EXPECT_EQ(rig.fault(1, false), "go resume:1") << "both are here";
+}
+
+TEST(EngineWaiting, NothingIsPrefetchedBetweenRawAccesses) {
+  for (const bool raw : {false, true}) {
+    EngineRig rig(350, "lookahead");
+    for (ExtentId id = 1; id <= 5; ++id) rig.spilled(id, 100);
+    Nanos now = 0;
+    std::string planned;
+    for (int step = 0; step < 6; ++step) {
+      for (ExtentId id = 1; id <= 4; ++id) {
+        if (rig.op(0, {{id}, {}}, id).find("fetch") != std::string::npos) rig.read_done(id);
+        rig.end(0);
+      }
+      rig.give(Input::Kind::kStep, 0);
+    }
+    if (raw) rig.fault(5, false), rig.read_done(5);
+    for (int i = 0; i < 5; ++i) planned += rig.plan(now += 1000);
+    EXPECT_EQ(planned.find("fetch") == std::string::npos, raw) << planned;
+  }
+}
+
 }  // namespace
 }  // namespace outsize

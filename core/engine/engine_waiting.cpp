@@ -139,8 +139,18 @@ bool Engine::make_room(Bytes need) {
       }
     }
     if (free() >= need) return true;
+    if (!last_choice && cool_oldest()) return make_room(need);
   }
   return false;
+}
+
+// What a raw access waited for longest ago may leave again. One instruction may need two extents, at
+// the seam of an adopted range: those that it waited for last must not make way for each other.
+bool Engine::cool_oldest() {
+  if (hot_.empty()) return false;
+  table_[hot_.front()].hot = false;
+  hot_.erase(hot_.begin());
+  return true;
 }
 
 // Starts, or hurries, the writes of dirty victims worth `missing` bytes; returns the bytes that
@@ -329,6 +339,7 @@ void Engine::read_done(const Input& input) {
   if (changed) forget(id);
   if (e.fault_waiting) {
     e.fault_waiting = e.fault_write = false;
+    if (e.hot) std::erase(hot_, id);
     e.hot = true;
     hot_.push_back(id);
   }

@@ -46,7 +46,7 @@ struct Extent {
   bool wanted = false;       // an op or a raw access waits for it
   bool fault_waiting = false;
   bool fault_write = false;
-  bool hot = false;          // a raw access just waited for it: last-choice victim until ops go on
+  bool hot = false;          // a raw access just waited for it: leaves late until ops go on
   std::uint8_t read_failures = 0;
 };
 

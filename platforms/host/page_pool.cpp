@@ -148,11 +148,15 @@ Status PagePool::take_end(PageRange source, char* address, Bytes bytes) {
   return {};
 }
 
+void PagePool::make_way(Bytes bytes) {
+  const Bytes excess = present_ + bytes - limit_;
+  if (excess > 0) trim(std::max<Bytes>(bytes_ - excess, 0));
+}
+
 // Fresh pages; what the pool holds makes way where the limit asks for it.
 Status PagePool::fresh(char* address, Bytes bytes) {
   if (bytes == 0) return {};
-  const Bytes excess = present_ + bytes - limit_;
-  if (excess > 0) trim(std::max<Bytes>(bytes_ - excess, 0));
+  make_way(bytes);
   if (Status status = mover_.populate(address, bytes); !status) return status;
   add_present(bytes);
   filled_ += bytes;

@@ -53,6 +53,8 @@ class PagePool {
   void give_back(const PageRange& range);
   // Fresh pages take the place of pooled ones rather than make more than `bytes` present.
   void set_limit(Bytes bytes) { limit_ = bytes; }
+  // Gives pooled pages back so that `bytes` more can be present within the limit, as far as they go.
+  void make_way(Bytes bytes);
   // Gives pages back to the system until at most `keep` stay.
   void trim(Bytes keep);
 

@@ -109,8 +109,10 @@ class Runtime {
   // Whether `address` lies in the arena (also true after shutdown()).
   static bool owns(const void* address) noexcept;
 
-  // Bytes that are in RAM already will be adopted: others make way. May block.
+  // Bytes that are in RAM already will be adopted: others make way. May block. Until this thread
+  // calls `end_adoption`, and it must begin no op before, nobody else takes the room.
   void room_to_adopt(std::size_t bytes);
+  void end_adoption() noexcept;
   // Takes over, in place, memory that was born before us: addresses do not change. `free` is called
   // with `address` when deallocate_adopted is. Private file mappings keep their file as lower copy.
   // Returns false where the range cannot be adopted (shared mapping, too small): leave it alone.

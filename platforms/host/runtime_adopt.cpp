@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 #include "platforms/host/runtime_impl.h"
 
@@ -104,11 +105,23 @@ void Runtime::room_to_adopt(std::size_t bytes) {
   m.room_to_adopt(slot, static_cast<Bytes>(bytes));
 }
 
+void Runtime::end_adoption() noexcept {
+  Impl& m = *the_impl();
+  if (m.in_child.load(std::memory_order_relaxed)) return;
+  ThreadSlot& slot = m.slot();
+  std::lock_guard guard(m.lock);
+  if (!slot.adopting) return;
+  m.leave_room(slot);
+  slot.adopting = false;
+  m.end_own_op(slot);
+}
+
 bool Runtime::adopt(void* address, std::size_t bytes, void (*free)(void*), void* context) {
   Impl& m = *the_impl();
   if (m.in_child.load(std::memory_order_relaxed) || bytes < static_cast<std::size_t>(kLargeBytes)) {
     return false;
   }
+  ThreadSlot& slot = m.slot();
   AdoptedRange range;
   range.begin = static_cast<char*>(address);
   range.bytes = bytes;
@@ -146,16 +159,31 @@ bool Runtime::adopt(void* address, std::size_t bytes, void (*free)(void*), void*
     if (range.fd >= 0) close(range.fd);
     return false;
   }
-  return m.adopt_range(std::move(range), file);
+  const bool adopted = m.adopt_range(std::move(range), file);
+  m.leave_room(slot);  // after: those who wait for room would have it otherwise
+  return adopted;
 }
 
-// The bytes are in RAM already, and count from now on: others leave first, and pages of the pool go.
-// An extent that gets no pages asks for the room, in an op of its own. Where none can be had (the
-// tensor alone is larger than the budget) they are adopted all the same: an op that needs them is
-// refused.
+// The bytes are in RAM already, and count from now on: others leave first. An extent without pages
+// holds the room, in an op of its own, until the adopted ones take it: a prefetch would have it
+// otherwise. Where none can be had (the tensor alone is larger than the budget) they are adopted all
+// the same: an op that needs them is refused.
 void Runtime::Impl::room_to_adopt(ThreadSlot& thread, Bytes bytes) {
-  room_in_own_op(thread, bytes, "adoption");
-  pool->trim(std::max<Bytes>(0, pool->bytes() - bytes));
+  constexpr const char* kDoing = "adoption";
+  thread.adopting = begin_own_op(thread, kDoing).ok();
+  if (thread.adopting) {
+    auto room = new_extent_in_op(thread, bytes, HostExtent::Kind::kNone, kDoing);
+    if (room) {
+      thread.room = *room;
+      return;
+    }
+  }
+  if (thread.refusal == Refusal::kIo) io_error_pending = true;  // the next op tells
+}
+
+void Runtime::Impl::leave_room(ThreadSlot& thread) {
+  const ExtentId room = std::exchange(thread.room, kNoExtent);
+  if (room != kNoExtent) bury(room);
 }
 
 // Replaces a piece of a file mapping by memory of ours: `absent`, where its bytes are still the
@@ -191,6 +219,7 @@ bool Runtime::Impl::adopt_range(AdoptedRange range, bool file) {
   const std::int64_t source =
       file ? static_cast<std::int64_t>(range.pieces.front()) * kPageBytes : 0;
   range.pieces.clear();
+  if (!file) pool->make_way(range.managed);
   if (!file && madvise(range.first, static_cast<std::size_t>(range.managed), MADV_POPULATE_WRITE) != 0) {
     return false;
   }

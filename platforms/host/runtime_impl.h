@@ -61,6 +61,9 @@ struct ThreadSlot {
   Bytes birth_bytes = 0;
   HostExtent::Kind birth_kind = HostExtent::Kind::kNone;  // kNone: only the room is wanted
   Status birth_status;
+
+  bool adopting = false;      // between room_to_adopt and end_adoption: an op is open for it
+  ExtentId room = kNoExtent;  // what holds the room meanwhile
 };
 
 // This thread's, once it has one. Read in every op.
@@ -119,6 +122,8 @@ struct Runtime::Impl {
   Result<void*> allocate_large(ThreadSlot& slot, std::size_t bytes);
   Result<void*> allocate_small(ThreadSlot& slot, std::size_t bytes);
   Result<ExtentId> new_extent(ThreadSlot& slot, Bytes bytes, HostExtent::Kind kind);
+  Status begin_own_op(ThreadSlot& slot, const char* doing);
+  void end_own_op(ThreadSlot& slot);
   Result<ExtentId> new_extent_in_own_op(ThreadSlot& slot, Bytes bytes, HostExtent::Kind kind, const char* doing);
   void give_pages(ThreadSlot& slot);
   Result<ExtentId> new_extent_in_op(ThreadSlot& slot, Bytes bytes, HostExtent::Kind kind, const char* doing);
@@ -140,6 +145,7 @@ struct Runtime::Impl {
   // --- adoption (runtime_adopt.cpp), under the lock
   void room_to_adopt(ThreadSlot& thread, Bytes bytes);
   void room_in_own_op(ThreadSlot& thread, Bytes bytes, const char* doing);
+  void leave_room(ThreadSlot& thread);
   bool adopt_range(AdoptedRange range, bool file);
   bool replace_mapping(char* address, Bytes bytes, int fd, std::int64_t offset, bool& absent);
   const AdoptedRange* adopted_at(const void* address) const;

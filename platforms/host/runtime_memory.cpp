@@ -26,28 +26,35 @@ Result<ExtentId> Runtime::Impl::new_extent(ThreadSlot& slot, Bytes bytes, HostEx
                         : new_extent_in_own_op(slot, bytes, kind, kDoing);
 }
 
-Result<ExtentId> Runtime::Impl::new_extent_in_own_op(ThreadSlot& slot, Bytes bytes,
-                                                     HostExtent::Kind kind, const char* doing) {
+Status Runtime::Impl::begin_own_op(ThreadSlot& slot, const char* doing) {
   Input input;
   input.kind = Input::Kind::kOpBegin;
   input.thread = slot.id;
   input.now = engine->watching() ? monotonic_now() : 0;
   slot.signal.store(0, std::memory_order_relaxed);
-  if (feed(input) == Outcome::kWait) {
-    if (Status status = wait(slot, doing, monotonic_now()); !status) return status.error();
-  }
-  Result<ExtentId> id = new_extent_in_op(slot, bytes, kind, doing);
-  input = Input{};
+  return feed(input) == Outcome::kWait ? wait(slot, doing, monotonic_now()) : Status{};
+}
+
+void Runtime::Impl::end_own_op(ThreadSlot& slot) {
+  Input input;
   input.kind = Input::Kind::kOpEnd;
   input.thread = slot.id;
   feed(input);
+}
+
+Result<ExtentId> Runtime::Impl::new_extent_in_own_op(ThreadSlot& slot, Bytes bytes,
+                                                     HostExtent::Kind kind, const char* doing) {
+  if (Status status = begin_own_op(slot, doing); !status) return status.error();
+  Result<ExtentId> id = new_extent_in_op(slot, bytes, kind, doing);
+  end_own_op(slot);
   return id;
 }
 
-// Room that is wanted for something else than an extent, or as good as can be.
+// Makes so much room, as far as that can be, for whoever takes it.
 void Runtime::Impl::room_in_own_op(ThreadSlot& slot, Bytes bytes, const char* doing) {
-  const auto room = new_extent_in_own_op(slot, bytes, HostExtent::Kind::kNone, doing);
-  if (!room && slot.refusal == Refusal::kIo) io_error_pending = true;  // the next op tells
+  auto room = new_extent_in_own_op(slot, bytes, HostExtent::Kind::kNone, doing);
+  if (room) bury(*room);
+  else if (slot.refusal == Refusal::kIo) io_error_pending = true;  // the next op tells
 }
 
 Result<ExtentId> Runtime::Impl::new_extent_in_op(ThreadSlot& slot, Bytes bytes,
@@ -71,16 +78,14 @@ Result<ExtentId> Runtime::Impl::new_extent_in_op(ThreadSlot& slot, Bytes bytes,
   return input.extent;
 }
 
-// The room is granted. An extent that cannot have its pages, or is none, dies at once.
+// The room is granted. An extent that cannot have its pages dies at once.
 void Runtime::Impl::give_pages(ThreadSlot& slot) {
   const ExtentId id = std::exchange(slot.birth, kNoExtent);
   slot.birth_status = {};
-  Result<PageRange> range = PageRange{};
-  if (slot.birth_kind != HostExtent::Kind::kNone) {
-    range = pool->take(slot.birth_bytes);
-    if (!range) slot.birth_status = range.error();
-  }
-  if (!range || slot.birth_kind == HostExtent::Kind::kNone) {
+  if (slot.birth_kind == HostExtent::Kind::kNone) return;
+  Result<PageRange> range = pool->take(slot.birth_bytes);
+  if (!range) {
+    slot.birth_status = range.error();
     bury(id);
     return;
   }

@@ -209,6 +209,35 @@ TEST_F(RuntimeTest, AdoptsMemoryInPlace) {
   });
 }
 
+// What the planner would prefetch must not take the room between its being made and its being used.
+TEST_F(RuntimeTest, RoomForAdoptionIsKeptUntilItIsUsed) {
+  in_child([](FaultMechanism mechanism) {
+    auto runtime = make(mechanism, 16 * kMiB, "lookahead");
+    std::vector<Tensor> tensors;
+    for (std::uint64_t i = 0; i < 8; ++i) tensors.push_back(birth(*runtime, 3 * kMiB, i));
+    for (std::uint64_t round = 0; round < 12; ++round) {
+      for (Tensor& t : tensors) {
+        const Operand write = t.operand(Access::kWrite);
+        ASSERT_TRUE(runtime->op_begin(t.seed, {&write, 1}, false).ok());
+        runtime->op_end();
+      }
+      runtime->step();
+      Tensor t;
+      t.bytes = 3 * kMiB + 24;
+      t.data = static_cast<std::uint64_t*>(std::malloc(t.bytes));
+      t.fill(round);
+      runtime->room_to_adopt(t.bytes);
+      usleep(3000);
+      ASSERT_TRUE(runtime->adopt(t.data, t.bytes, std::free, t.data));
+      runtime->end_adoption();
+      EXPECT_TRUE(t.right());
+      Runtime::deallocate_adopted(t.data);
+    }
+    expect_within_budget(*runtime);
+    EXPECT_GT(runtime->stats().read_bytes, 0);
+  });
+}
+
 TEST_F(RuntimeTest, AdoptsPrivateFileMappingsWithoutWritingThem) {
   in_child([](FaultMechanism mechanism) {
     const std::string path = "adopt_" + std::to_string(getpid()) + ".bin";
