@@ -388,17 +388,31 @@ TEST(EngineWaiting, ARawAccessBringsTheBytesBackAsChanged) {
   EngineRig rig(100);
   rig.spilled(1, 60);
   EXPECT_EQ(rig.fault(1, false), "go fetch:1");
-  EXPECT_EQ(rig.fault(1, true), "go") << "the second waits for the same read";
+  EXPECT_EQ(rig.fault(1, true), "go") << "the second waits for the same read, and will write";
   EXPECT_EQ(rig.read_done(1), "go install:1 forget:1");
   EXPECT_FALSE(rig.commands().front().flag) << "unguarded";
 }
 
-TEST(EngineWaiting, AnExposedExtentCountsAsChangedWheneverItComesBack) {  // ADR 0004
+TEST(EngineWaiting, AnExposedExtentIsGuardedAtOnceWheneverItComesBack) {  // ADR 0004
   EngineRig rig(100);
   rig.spilled(1, 60);
   rig.give(Input::Kind::kExpose, 1);
   EXPECT_EQ(rig.op(0, {{1}, {}}), "wait fetch:1");
-  EXPECT_EQ(rig.read_done(1), "go install:1 forget:1 grant:t0");
+  EXPECT_EQ(rig.read_done(1), "go install:1 grant:t0");
+  EXPECT_TRUE(rig.commands().front().flag && rig.commands().front().at_once);
+  rig.end(0);
+  EXPECT_EQ(rig.alloc(0, 2, 60), "wait evict:1 grant:t0") << "nobody wrote to it: not written again";
+}
+
+// A load across the border of two extents needs both, while ops will want what else is here sooner.
+TEST(EngineWaiting, ARawAccessDoesNotPushOutWhatItNeedsItself) {
+  EngineRig rig(100, "lookahead");
+  for (const ExtentId id : {1, 2, 3}) rig.spilled(id, 40);
+  EXPECT_EQ(rig.fault(3, false), "go fetch:3"), rig.read_done(3);
+  EXPECT_EQ(rig.fault(1, false), "go fetch:1"), rig.read_done(1);
+  EXPECT_EQ(rig.fault(2, false), "go evict:3 fetch:2") << "the one whose access lies farthest back";
+  rig.read_done(2);
+  EXPECT_EQ(rig.fault(3, false), "go evict:1 fetch:3");
 }
 
 TEST(EngineWaiting, ARawWriteToACleanExtentIsNoticed) {
