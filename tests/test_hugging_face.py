@@ -34,7 +34,7 @@ MEMORY_OF_A_PROCESS = 32 * MIB  # what the interpreter takes beyond its imports:
 
 # --- in one process -------------------------------------------------------------------------------
 
-OF_THE_SIGNAL_PATH = ["loaded", "built before", "lora", "lora, built before", "trainer"]
+OF_THE_SIGNAL_PATH = ["loaded", "lora, built before", "trainer"]
 
 
 @cache

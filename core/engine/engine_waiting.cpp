@@ -341,11 +341,14 @@ void Engine::read_done(const Input& input) {
   }
   e.read_failures = 0;
   e.where = Where::kResident;
-  e.guarded = !e.fault_write;
+  // A raw access that others compete with: clean, it could leave in this very step, and the access
+  // would wait for ever. Changed, it stays while it is written.
+  const bool contended = e.fault_waiting && (!queue_.empty() || !fault_queue_.empty());
+  e.guarded = !e.fault_write && !contended;
   Command& install = emit(Command::Kind::kInstall, id);
   install.flag = e.guarded;
   install.at_once = e.guarded && e.exposed;
-  if (e.fault_write) forget(id);
+  if (!e.guarded) forget(id);
   if (e.fault_waiting) {
     e.fault_waiting = e.fault_write = false;
     if (!e.hot) hot_.push_back(id);
