@@ -27,8 +27,8 @@ from outsize.bench.memory import limits
 from outsize.bench.swap import SwapUnavailable
 from outsize.checkup import default_spill_dir
 
-LAYERS = 12
-WEIGHTS = 145 * MIB  # of that many layers, at least
+LAYERS = 6
+WEIGHTS = 73 * MIB  # of that many layers, at least
 MEMORY_OF_A_PROCESS = 32 * MIB  # what the interpreter takes beyond its imports: code, tables, threads
 
 
