@@ -54,25 +54,34 @@ Lists tensor_lists(c10::ArrayRef<c10::IValue> arguments) {
 }
 
 // What a group of tensors needs resident: its large storages, and for the small ones the shared
-// extents they lie in, each counted once.
+// extents they lie in, each counted once. Tensors outside the arena are likely slices of one mapping
+// of a weights file, which comes and goes in pieces of about a chunk.
 class GroupBytes {
  public:
   void add(c10::ArrayRef<c10::IValue> arguments, const Lists& lists, std::size_t index) {
     for (const std::size_t position : lists.positions) {
       const ByteRange span = span_of(arguments[position].toListRef()[index].toTensor());
-      if (static_cast<Bytes>(span.bytes) >= kLargeBytes) {
+      const auto first = reinterpret_cast<std::uintptr_t>(span.address);
+      if (!host::Runtime::owns(span.address)) {
+        for (auto at = first / kChunkBytes; at * kChunkBytes < first + span.bytes; ++at) {
+          add_chunk(at, kChunkBytes);
+        }
+      } else if (static_cast<Bytes>(span.bytes) >= kLargeBytes) {
         bytes_ += static_cast<Bytes>(span.bytes);
-        continue;
+      } else {
+        add_chunk(first / kChunkBytes, kSharedBytes);
       }
-      const auto chunk = reinterpret_cast<std::uintptr_t>(span.address) / kChunkBytes;
-      if (std::find(chunks_.begin(), chunks_.end(), chunk) != chunks_.end()) continue;
-      chunks_.push_back(chunk);
-      bytes_ += kSharedBytes;
     }
   }
   Bytes bytes() const { return bytes_; }
 
  private:
+  void add_chunk(std::uintptr_t chunk, Bytes bytes) {
+    if (std::find(chunks_.begin(), chunks_.end(), chunk) != chunks_.end()) return;
+    chunks_.push_back(chunk);
+    bytes_ += bytes;
+  }
+
   Bytes bytes_ = 0;
   c10::SmallVector<std::uintptr_t, 16> chunks_;  // few: a group ends at kPieceBytes
 };

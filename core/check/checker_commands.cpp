@@ -136,8 +136,11 @@ void Checker::install(const Command& command) {
   e.state = State::kResident;
   e.read_failures = 0;
   e.guarded = command.flag;
-  if (command.flag && (e.exposed || e.fault_write)) {
-    violation(4, name(command.extent) + " is exposed and was not installed as changed");
+  if (command.flag && e.fault_write) {
+    violation(4, name(command.extent) + " is waited for by a raw write and was not installed as changed");
+  }
+  if (command.flag && e.exposed && !command.at_once) {
+    violation(4, name(command.extent) + " is exposed and could be written to before it was guarded");
   }
   if (!command.flag) ++e.version;
   if (e.fault) --faults_;

@@ -215,7 +215,7 @@ TEST(Checker, WaitsForEver) {
   EXPECT_EQ(raw.verdict(), "11") << raw.report();
 }
 
-TEST(Checker, AnExposedExtentIsInstalledAsChanged) {  // ADR 0004
+TEST(Checker, AnExposedExtentIsGuardedAtOnce) {  // ADR 0004
   Story s;
   s.adopt(1, 60, true).input(I::kExpose, 1).op(0, {{1, Access::kRead}}).then(C::kFetch, 1)
       .input(I::kReadDone, 1).then(C::kInstall, 1, true).grant(0);

@@ -154,8 +154,10 @@ class Engine {
   void service();
   bool try_admit(ThreadId id, Thread& t);
   bool serve_faults();
-  bool cool_oldest();
+  enum class Room : std::uint8_t { kMade, kComing, kNone };
   bool make_room(Bytes need);
+  Room look_for_room(Bytes need, bool last_choice);
+  bool cool_oldest(std::size_t keep);
   Bytes write_victims(Bytes missing);
   bool lend_pins(ThreadId but);
   bool loosen(Thread& t);
@@ -184,7 +186,7 @@ class Engine {
   std::vector<Thread> threads_;
   std::vector<ThreadId> queue_;        // waiting threads, best first
   std::vector<ExtentId> fault_queue_;  // absent extents a raw access waits for
-  std::vector<ExtentId> hot_;          // extents a raw access waited for since the last op
+  std::vector<ExtentId> hot_;          // extents a raw access waited for since the last op, oldest first
   std::vector<ExtentId> victims_;      // scratch
   std::vector<ExtentId> op_extents_;   // scratch
   std::vector<Decision> decisions_;    // scratch

@@ -225,7 +225,7 @@ TEST(Engine, AStaleEntryDoesNotOutliveItsExtent) {
   rig.alloc(0, 1, 60);
   EXPECT_EQ(rig.fault(9, false), "go write:1") << "the op's pin is lent";
   EXPECT_EQ(rig.write_done(1), "go evict:1 fetch:9");
-  EXPECT_EQ(rig.read_done(9), "go install:9 forget:9");
+  EXPECT_EQ(rig.read_done(9), "go install:9");
   EXPECT_EQ(rig.death(1), "go release:1");
   EXPECT_EQ(rig.alloc(1, 1, 40), "go") << "another thread's, same id";
   rig.op(0, {});
@@ -305,17 +305,33 @@ TEST(EngineWaiting, ARawAccessBringsTheBytesBackAsChanged) {
   EngineRig rig(100);
   rig.spilled(1, 60);
   EXPECT_EQ(rig.fault(1, false), "go fetch:1");
-  EXPECT_EQ(rig.fault(1, true), "go") << "the second waits for the same read";
+  EXPECT_EQ(rig.fault(1, true), "go") << "the second waits for the same read, and will write";
   EXPECT_EQ(rig.read_done(1), "go install:1 forget:1");
   EXPECT_FALSE(rig.commands().front().flag) << "unguarded";
 }
 
-TEST(EngineWaiting, AnExposedExtentCountsAsChangedWheneverItComesBack) {  // ADR 0004
+TEST(EngineWaiting, AnExposedExtentIsGuardedAtOnceWheneverItComesBack) {  // ADR 0004
   EngineRig rig(100);
   rig.spilled(1, 60);
   rig.give(Input::Kind::kExpose, 1);
   EXPECT_EQ(rig.op(0, {{1}, {}}), "wait fetch:1");
-  EXPECT_EQ(rig.read_done(1), "go install:1 forget:1 grant:t0");
+  EXPECT_EQ(rig.read_done(1), "go install:1 grant:t0");
+  EXPECT_TRUE(rig.commands().front().flag && rig.commands().front().at_once);
+  rig.end(0);
+  EXPECT_EQ(rig.alloc(0, 2, 60), "wait evict:1 grant:t0") << "nobody wrote to it: not written again";
+}
+
+// A load across the border of two extents needs both, while ops will want what else is here sooner.
+TEST(EngineWaiting, ARawAccessDoesNotPushOutWhatItNeedsItself) {
+  EngineRig rig(100, "lookahead");
+  for (const ExtentId id : {1, 2, 3}) rig.spilled(id, 40);
+  for (const ExtentId id : {3, 1}) {
+    rig.fault(id, false);
+    rig.read_done(id);
+  }
+  EXPECT_EQ(rig.fault(2, false), "go evict:3 fetch:2") << "the one whose access lies farthest back";
+  rig.read_done(2);
+  EXPECT_EQ(rig.fault(3, false), "go evict:1 fetch:3");
 }
 
 TEST(EngineWaiting, ARawWriteToACleanExtentIsNoticed) {
@@ -417,11 +433,9 @@ TEST(EngineWaiting, TwoExtentsThatRawAccessesTakeTurnsForStayTogether) {
   for (ExtentId id = 1; id <= 4; ++id) rig.spilled(id, 100);
   rig.fault(3, false), rig.read_done(3);
   rig.fault(4, false), rig.read_done(4);
-  EXPECT_EQ(rig.fault(1, false), "go write:3") << "the oldest";
-  EXPECT_EQ(rig.write_done(3), "go evict:3 fetch:1");
-  EXPECT_EQ(rig.read_done(1), "go install:1 forget:1");
-  EXPECT_EQ(rig.fault(2, false), "go write:4") << "not the one that just came";
-  EXPECT_EQ(rig.write_done(4), "go evict:4 fetch:2");
+  EXPECT_EQ(rig.fault(1, false), "go evict:3 fetch:1") << "the oldest";
+  EXPECT_EQ(rig.read_done(1), "go install:1");
+  EXPECT_EQ(rig.fault(2, false), "go evict:4 fetch:2") << "not the one that just came";
   rig.read_done(2);
   EXPECT_EQ(rig.fault(1, false), "go resume:1") << "both are here";
 }

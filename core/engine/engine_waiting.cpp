@@ -12,6 +12,8 @@ constexpr std::size_t kVictimBatch = 64;
 // A raw access cannot be told of an error: a transfer it needs is tried this often before the run
 // stops.
 constexpr int kFaultAttempts = 8;
+// Extents of the latest raw accesses that stay though callers' operands have to leave for it.
+constexpr std::size_t kHotKept = 8;
 
 }  // namespace
 
@@ -113,41 +115,50 @@ bool Engine::try_admit(ThreadId id, Thread& t) {
 
 // Evicts until `need` bytes are free. Where dirty victims are in the way their writes are started;
 // false then means: wait. False with nothing in flight means that no more room can be had.
+//
+// What raw accesses just waited for leaves late, and the oldest of it first: an access that needs
+// several extents at once (a load across the border of two) would else push out one for the other,
+// for ever, while what ops need sooner stays.
 bool Engine::make_room(Bytes need) {
   if (!watching_) start_watching();  // the planner knows no victims yet
   for (const bool last_choice : {false, true}) {
-    bool progress = true;
-    while (progress && free() < need) {
-      progress = false;
-      victims_.clear();
-      planner_->victims(last_choice, kVictimBatch, victims_);
-      std::erase_if(victims_, [this](ExtentId id) { return !may_leave(table_[id]); });
-      for (ExtentId id : victims_) {
-        if (free() >= need) break;
-        if (table_[id].where != Where::kResident || !clean(table_[id])) continue;
-        if (!last_choice && needed_soon(id)) continue;
-        evict(id);
-        progress = true;
-      }
-      if (free() >= need) return true;
-      if (write_victims(need - free()) > 0) return false;
-      for (ExtentId id : victims_) {
-        if (free() >= need) break;
-        if (table_[id].where != Where::kResident || !clean(table_[id])) continue;
-        evict(id);
-        progress = true;
-      }
-    }
-    if (free() >= need) return true;
-    if (!last_choice && cool_oldest()) return make_room(need);
+    do {
+      const Room room = look_for_room(need, last_choice);
+      if (room != Room::kNone) return room == Room::kMade;
+    } while (cool_oldest(last_choice ? 0 : kHotKept));
   }
   return false;
 }
 
-// What a raw access waited for longest ago may leave again. One instruction may need two extents, at
-// the seam of an adopted range: those that it waited for last must not make way for each other.
-bool Engine::cool_oldest() {
-  if (hot_.empty()) return false;
+Engine::Room Engine::look_for_room(Bytes need, bool last_choice) {
+  bool progress = true;
+  while (progress && free() < need) {
+    progress = false;
+    victims_.clear();
+    planner_->victims(last_choice, kVictimBatch, victims_);
+    std::erase_if(victims_, [this](ExtentId id) { return !may_leave(table_[id]) || table_[id].hot; });
+    for (ExtentId id : victims_) {
+      if (free() >= need) break;
+      if (table_[id].where != Where::kResident || !clean(table_[id])) continue;
+      if (!last_choice && needed_soon(id)) continue;
+      evict(id);
+      progress = true;
+    }
+    if (free() >= need) return Room::kMade;
+    if (write_victims(need - free()) > 0) return Room::kComing;
+    for (ExtentId id : victims_) {
+      if (free() >= need) break;
+      if (table_[id].where != Where::kResident || !clean(table_[id])) continue;
+      evict(id);
+      progress = true;
+    }
+  }
+  return free() >= need ? Room::kMade : Room::kNone;
+}
+
+// Lets the extent go that became hot first, while there are more than `keep`.
+bool Engine::cool_oldest(std::size_t keep) {
+  if (hot_.size() <= keep) return false;
   table_[hot_.front()].hot = false;
   hot_.erase(hot_.begin());
   return true;
@@ -332,11 +343,14 @@ void Engine::read_done(const Input& input) {
   }
   e.read_failures = 0;
   e.where = Where::kResident;
-  const bool changed = e.exposed || e.fault_write;
-  e.guarded = !changed;
+  // A raw access that others compete with: clean, it could leave in this very step, and the access
+  // would wait for ever. Changed, it stays while it is written.
+  const bool contended = e.fault_waiting && (!queue_.empty() || !fault_queue_.empty());
+  e.guarded = !e.fault_write && !contended;
   Command& install = emit(Command::Kind::kInstall, id);
   install.flag = e.guarded;
-  if (changed) forget(id);
+  install.at_once = e.guarded && e.exposed;
+  if (!e.guarded) forget(id);
   if (e.fault_waiting) {
     e.fault_waiting = e.fault_write = false;
     if (e.hot) std::erase(hot_, id);

@@ -65,7 +65,7 @@ struct Command {
     kRefuse,   // thread, refusal, bytes needed (in RAM at once)
     kEvict,    // extent: its pages go to the pool; the copy below is valid
     kFetch,    // extent, urgency: read it into pool pages
-    kInstall,  // extent, flag: guarded. The read is done; put its pages in place, wake raw access
+    kInstall,  // extent, flag: guarded, at_once. The read is done; put its pages in place, wake raw access
     kAbandon,  // extent: the read failed; its pool pages are free again
     kWrite,    // extent, urgency: guard it, reserve a slot, write
     kUnguard,  // extent: it is being written to
@@ -77,6 +77,7 @@ struct Command {
   };
   Kind kind = Kind::kGrant;
   bool flag = false;
+  bool at_once = false;  // guarded from the first moment: raw pointers may write to it
   Urgency urgency = Urgency::kDemand;
   Refusal refusal = Refusal::kBudget;
   ThreadId thread = 0;

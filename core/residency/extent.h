@@ -39,7 +39,7 @@ struct Extent {
   bool shared = false;       // small storages lie in it
   bool torn = false;         // changed while being written: the copy will be stale
   bool guarded = false;      // writes are noticed
-  bool exposed = false;      // raw pointers are about: installed as changed
+  bool exposed = false;      // raw pointers are about: guarded at once when it comes back
   bool dying = false;        // dead, waits for its transfer
   bool resident_at_death = false;  // for the driver: kRelease leaves pages behind
   bool prefetched = false;   // brought up by a plan and not yet used

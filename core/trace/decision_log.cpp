@@ -75,7 +75,7 @@ void DecisionLog::command(const Command& command) {
   field(" b", static_cast<std::uint64_t>(command.bytes));
   field(" u", static_cast<std::uint64_t>(command.urgency));
   field(" r", static_cast<std::uint64_t>(command.refusal));
-  field(" f", command.flag ? 1U : 0U);
+  field(" f", (command.flag ? 1U : 0U) | (command.at_once ? 2U : 0U));
   line_ += '\n';
   sink_(line_);
 }
@@ -151,7 +151,7 @@ bool parse_command(std::string_view line, Command& command) {
       case 'b': command.bytes = static_cast<Bytes>(value); break;
       case 'u': command.urgency = static_cast<Urgency>(value); break;
       case 'r': command.refusal = static_cast<Refusal>(value); break;
-      case 'f': command.flag = value != 0; break;
+      case 'f': command.flag = value & 1; command.at_once = (value & 2) != 0; break;
       default: return false;
     }
   }

@@ -44,8 +44,9 @@ class PageMover {
   // src open -> closed, dst closed -> open (or guarded): the pages, contents included, change
   // address. Blocked readers of dst wake. With `guarded`, no write to dst can slip in unnoticed
   // after this returns; on userfaultfd a write by a thread that had not faulted can slip in
-  // *during* the call, see Note [Exposed extents] in runtime_commands.cpp.
-  virtual Status move_in(void* src, void* dst, Bytes bytes, bool guarded) = 0;
+  // *during* the call, unless it is guarded `at_once`, which costs a copy there: see Note [Exposed
+  // extents] in runtime_commands.cpp.
+  virtual Status move_in(void* src, void* dst, Bytes bytes, bool guarded, bool at_once = false) = 0;
   // src open or guarded -> closed, dst closed -> open: the pages leave; dst's contents are
   // unspecified afterwards. Where the pages cannot move (EBUSY after a fork) they are given back
   // and dst gets fresh ones.

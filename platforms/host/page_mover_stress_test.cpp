@@ -153,6 +153,47 @@ TEST_P(PageMoverStressTest, ReadersAndWritersNeverSeeWrongBytes) {
   }
 }
 
+// Raw pointers write as fast as they can; what arrives guarded at once is what left, byte for byte.
+TEST_P(PageMoverStressTest, NoWriteSlipsInBeforeAGuardAtOnce) {
+  MoverRig& rig = state_->rig;
+  PageMover& mover = rig.mover();
+  const Bytes bytes = kChunkBytes + 5 * kPageBytes;
+  state_->bytes = bytes;
+  char* tensor = rig.at(0);
+  char* pool = rig.at(8 * kChunkBytes);
+  ASSERT_DONE(mover.populate(tensor, bytes));
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> writers;
+  for (unsigned writer = 0; writer < 2; ++writer) {
+    writers.emplace_back([&, writer] {
+      std::mt19937 random(writer);
+      for (std::uint64_t count = 0; !stop; ++count) {
+        const Bytes page = random() % (bytes / kPageBytes);
+        auto* word = reinterpret_cast<std::atomic<std::uint64_t>*>(tensor + page * kPageBytes) + writer;
+        word->store(count, std::memory_order_relaxed);
+      }
+    });
+  }
+  const bool carries = GetParam() == Mechanism::kUffdMove || GetParam() == Mechanism::kSignal;
+  std::vector<char> left(static_cast<std::size_t>(bytes)), came(left.size());
+  int slipped = 0, rounds = 0;
+  for (const auto end = std::chrono::steady_clock::now() + kTime; std::chrono::steady_clock::now() < end; ++rounds) {
+    const std::lock_guard hold(state_->lock);
+    ASSERT_DONE(mover.move_out(tensor, pool, bytes));
+    copy_words(left.data(), pool, bytes);
+    state_->guarded = true;
+    ASSERT_DONE(mover.move_in(pool, tensor, bytes, true, true));
+    copy_words(came.data(), tensor, bytes);
+    slipped += left != came;
+    if (!carries) ASSERT_DONE(mover.populate(pool, bytes));
+    if (!carries) ASSERT_DONE(mover.discard(pool, bytes));
+  }
+  stop = true;
+  for (std::thread& writer : writers) writer.join();
+  EXPECT_EQ(slipped, 0);
+  EXPECT_GT(rounds, 0);
+}
+
 // With one writer at a time and one guard a write, the reports must equal the writes.
 TEST_P(PageMoverStressTest, EveryWriteToAGuardedRangeIsReportedOnce) {
   MoverRig& rig = state_->rig;

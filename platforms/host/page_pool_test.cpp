@@ -34,7 +34,7 @@ class CountingMover final : public PageMover {
     set(address, bytes, 1);
     return {};
   }
-  Status move_in(void* src, void* dst, Bytes bytes, bool) override {
+  Status move_in(void* src, void* dst, Bytes bytes, bool, bool = false) override {
     EXPECT_TRUE(all(src, bytes, 1) && all(dst, bytes, 0));
     const bool whole = bytes % kChunkBytes == 0;
     EXPECT_TRUE(!whole || (offset(src) % kChunkBytes == 0 && offset(dst) % kChunkBytes == 0))

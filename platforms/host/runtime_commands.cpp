@@ -3,7 +3,7 @@
 // Note [Exposed extents]. On userfaultfd, pages cannot be moved into place and write-protected in
 // one step: between the two, a thread that never faulted could write unnoticed. Only raw pointers
 // can do that, so an extent that a raw pointer is known to reach (it faulted, or Python handed out
-// its address) is installed as changed and its copy below forgotten. See ADR 0004.
+// its address) is copied into place, which can be done so that it arrives guarded. See ADR 0004.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -160,7 +160,7 @@ void Runtime::Impl::start_fetch(const Command& command) {
 
 void Runtime::Impl::install(const Command& command) {
   HostExtent& e = extents[command.extent];
-  Status status = mover->move_in(e.staging.address, e.range.address, e.range.bytes, command.flag);
+  Status status = mover->move_in(e.staging.address, e.range.address, e.range.bytes, command.flag, command.at_once);
   if (!status) die(status.error().message());
   pool->give_back(e.staging);
   e.staging = {};

@@ -86,7 +86,8 @@ struct AdoptedRange {
 
 struct Runtime::Impl {
   static constexpr std::uint32_t kArenaChunksMax = 1U << 19;  // 1 TiB of addresses
-  static constexpr Bytes kAdoptedPiece = 8 * kMiB;
+  // Of a file that holds a whole model, an op needs the pieces in which its operands lie: small ones.
+  static constexpr Bytes kAdoptedPiece = kChunkBytes;
 
   Impl(const RuntimeOptions& runtime_options, char* arena, std::uint32_t chunks);
 

@@ -63,7 +63,7 @@ class SignalMover final : public PageMover {
   Kind kind() const override { return Kind::kSignal; }
   const char* name() const override { return "signal"; }
   Status populate(void* address, Bytes bytes) override;
-  Status move_in(void* src, void* dst, Bytes bytes, bool guarded) override;
+  Status move_in(void* src, void* dst, Bytes bytes, bool guarded, bool at_once) override;
   Status move_out(void* src, void* dst, Bytes bytes) override;
   Status discard(void* address, Bytes bytes) override;
   Status guard(void* address, Bytes bytes) override;
@@ -242,7 +242,8 @@ int SignalMover::copy_in(void* src, void* dst, Bytes bytes, int protection) {
   return 0;
 }
 
-Status SignalMover::move_in(void* src, void* dst, Bytes bytes, bool guarded) {
+// Pages arrive with their protection here, so that a guard is always at once.
+Status SignalMover::move_in(void* src, void* dst, Bytes bytes, bool guarded, bool) {
   if (!page_aligned(src, bytes) || !page_aligned(dst, bytes)) return misaligned("move_in", dst, bytes);
   const int protection = guarded ? PROT_READ : kReadWrite;
   // Before the pages can be seen: a child forked in between must find the range in the set.

@@ -46,7 +46,7 @@ class UffdMover final : public PageMover {
   Kind kind() const override { return move_ ? Kind::kUserfaultfdMove : Kind::kUserfaultfdCopy; }
   const char* name() const override { return move_ ? "userfaultfd+move" : "userfaultfd+copy"; }
   Status populate(void* address, Bytes bytes) override;
-  Status move_in(void* src, void* dst, Bytes bytes, bool guarded) override;
+  Status move_in(void* src, void* dst, Bytes bytes, bool guarded, bool at_once) override;
   Status move_out(void* src, void* dst, Bytes bytes) override;
   Status discard(void* address, Bytes bytes) override;
   void forget_small_pages(void* address, Bytes bytes) override;
@@ -70,7 +70,7 @@ class UffdMover final : public PageMover {
   Status populate_by_copy(void* address, Bytes bytes);
   Moved move(void* src, void* dst, Bytes bytes, bool wake);
   Moved copy(void* src, void* dst, Bytes bytes, bool guarded);
-  Status move_piece(void* src, void* dst, Bytes bytes, bool guarded);
+  Status move_piece(void* src, void* dst, Bytes bytes, bool guarded, bool may_move);
   int write_protect(void* address, Bytes bytes, bool on);
   int register_range(void* address, Bytes bytes);
 
@@ -260,12 +260,12 @@ int UffdMover::write_protect(void* address, Bytes bytes, bool on) {
   return 0;
 }
 
-// One piece of a move_in: MOVE, or COPY where MOVE cannot. Guarded pieces arrive without waking
+// One piece of a move_in: MOVE, or COPY where MOVE cannot or may not. Guarded pieces arrive without waking
 // anybody, because a writer woken before the protection is on would go unnoticed.
-Status UffdMover::move_piece(void* src, void* dst, Bytes bytes, bool guarded) {
+Status UffdMover::move_piece(void* src, void* dst, Bytes bytes, bool guarded, bool may_move) {
   Moved moved;
   moved.error = EBUSY;
-  if (move_) moved = move(src, dst, bytes, !guarded);
+  if (may_move) moved = move(src, dst, bytes, !guarded);
   if (guarded && moved.bytes > 0) {
     if (const int error = write_protect(dst, moved.bytes, true); error != 0) {
       return os_error(ErrorCode::kInternal, "move_in: UFFDIO_WRITEPROTECT", error, range_text(dst, bytes));
@@ -287,15 +287,17 @@ Status UffdMover::move_piece(void* src, void* dst, Bytes bytes, bool guarded) {
                   "This is a defect of outsize: please report it.");
 }
 
-Status UffdMover::move_in(void* src, void* dst, Bytes bytes, bool guarded) {
+Status UffdMover::move_in(void* src, void* dst, Bytes bytes, bool guarded, bool at_once) {
   if (!page_aligned(src, bytes) || !page_aligned(dst, bytes)) return misaligned("move_in", dst, bytes);
+  // Only copied pages can arrive guarded.
+  const bool may_move = move_ && !(guarded && at_once);
   Status status;
   for (Bytes at = 0; at < bytes && status.ok();) {
     // Guarded pieces are short, so that the moment between page and protection is; copied ones,
     // so that few bytes are held twice.
     const Bytes chunk = to_chunk_end(advance(dst, at));
-    const Bytes piece = guarded || !move_ ? std::min(chunk, bytes - at) : bytes - at;
-    status = move_piece(advance(src, at), advance(dst, at), piece, guarded);
+    const Bytes piece = guarded || !may_move ? std::min(chunk, bytes - at) : bytes - at;
+    status = move_piece(advance(src, at), advance(dst, at), piece, guarded, may_move);
     at += piece;
   }
   resume(dst, bytes);
