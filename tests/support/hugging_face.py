@@ -175,10 +175,13 @@ PROGRAMS = {
 
 def writes_of_survivors(log: Path) -> dict[str, dict[str, int]]:
     """By where they came from, the large extents that were alive at the end: how many bytes they
-    have, how many of them left, how many bytes were written, and how often the most frequent one."""
+    have, how often they left, how many bytes were written, and how often one was written at most
+    between two ops that might have changed it."""
     origin: dict[str, str] = {}
     size: dict[str, int] = {}
     writes: dict[str, int] = {}
+    since: dict[str, int] = {}
+    most: dict[str, int] = {}
     evictions: dict[str, int] = {}
     for line in log.read_text().splitlines()[1:]:
         side, what, *rest = line.split()
@@ -191,11 +194,17 @@ def writes_of_survivors(log: Path) -> dict[str, dict[str, int]]:
             else:
                 origin[extent] = "shared" if flagged else "born"
             size[extent] = int(fields["b"])
-            writes[extent] = evictions[extent] = 0
+            writes[extent] = since[extent] = most[extent] = evictions[extent] = 0
+        elif side == ">" and what == "op":
+            for word in rest:
+                if word[0] == "w":  # operands are counted from zero, extents elsewhere from one
+                    since[str(int(word[1:]) + 1)] = 0
         elif side == ">" and what == "death":
             origin[extent] = "dead"
         elif side == "<" and what == "write":
             writes[extent] += 1
+            since[extent] += 1
+            most[extent] = max(most[extent], since[extent])
         elif side == "<" and what == "evict":
             evictions[extent] += 1
     found: dict[str, dict[str, int]] = {}
@@ -205,7 +214,7 @@ def writes_of_survivors(log: Path) -> dict[str, dict[str, int]]:
             "bytes": sum(size[i] for i in ids),
             "evictions": sum(evictions[i] for i in ids),
             "written": sum(size[i] * writes[i] for i in ids),
-            "most": max((writes[i] for i in ids), default=0),
+            "most": max((most[i] for i in ids), default=0),
         }
     return found
 
