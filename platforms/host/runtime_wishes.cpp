@@ -99,7 +99,9 @@ void Runtime::hint(const void* address, std::size_t bytes, bool soon) {
     input.flag = soon;
     m.feed(input);
   }
-  if (soon) m.plan_if_useful(monotonic_now());
+  if (!soon) return;
+  m.last_plan = 0;  // now: no op may come for long
+  m.plan_if_useful(monotonic_now());
 }
 
 }  // namespace outsize::host
