@@ -93,7 +93,7 @@ def run_cpp(name: str, phase: CppPhase) -> Counts:
 def run_python() -> Counts:
     junit = RESULTS / "python.xml"
     junit.unlink(missing_ok=True)
-    code = run(sys.executable, "-m", "pytest", "tests", f"--junitxml={junit}")
+    code = run(sys.executable, "-m", "pytest", "tests", f"--junitxml={junit}", "--durations=15")
     return read_junit(junit, code)
 
 

@@ -255,7 +255,7 @@ def writes_while_it_comes_and_goes(folder: Path) -> None:
     thread = threading.Thread(target=commotion)
     thread.start()
     writes = 0
-    while thread.is_alive() and outsize.stats().evictions < before.evictions + 150:
+    while thread.is_alive() and outsize.stats().evictions < before.evictions + 60:
         for _ in range(20):
             which, at = dice.randrange(4), dice.randrange(LENGTH)
             views[which][at] = models[which][at] = dice.random()
