@@ -1,5 +1,6 @@
 #include "adapter/interception.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <pthread.h>
@@ -32,16 +33,31 @@ void name_site_slowly(host::Runtime& runtime, ThreadState& state, SiteId site,
 
 namespace {
 
-// Which dimension is ordered does not matter much: the longest is the worst.
+// Bytes of scratch that an op takes for this operand. Which dimension is ordered does not matter much:
+// the longest is the worst.
+std::size_t scratch_for(const at::Tensor& tensor, const Scratch& scratch) {
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  // No virtual accessors: those of tensor subclasses would call back into Python.
+  if (span_of(tensor).bytes == 0 || impl.has_symbolic_sizes_strides()) return 0;
+  std::int64_t all = 1, longest = 0;
+  for (const std::int64_t size : impl.sizes_default()) {
+    all *= size;
+    longest = std::max(longest, size);
+  }
+  std::int64_t elements = scratch.of == Scratch::Of::kAll ? all : longest;
+  if (scratch.of == Scratch::Of::kRows && longest > 0) {
+    elements *= std::min<std::int64_t>(all / longest, at::get_num_threads());
+  }
+  return static_cast<std::size_t>(elements) * (scratch.bytes + scratch.item_sizes * impl.itemsize());
+}
+
 void expect_scratch(host::Runtime& runtime, const OpInfo& info, const torch::jit::Stack& stack) {
   std::size_t most = 0;
   for (const c10::IValue& argument : stack) {
     if (!argument.isTensor() || !argument.toTensor().defined()) continue;
-    const at::Tensor& tensor = argument.toTensor();
-    const std::size_t each = info.scratch.bytes + info.scratch.item_sizes * tensor.element_size();
-    for (const std::int64_t size : tensor.sizes()) most = std::max(most, static_cast<std::size_t>(size) * each);
+    most = std::max(most, scratch_for(argument.toTensor(), info.scratch));
   }
-  runtime.expect_untracked(most);
+  if (const Status status = runtime.expect_untracked(most, info.name); !status.ok()) throw_error(status.error());
 }
 
 void run_boxed(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
@@ -55,7 +71,9 @@ void run_boxed(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::j
   if (info.kind == OpKind::kMultiTensor) return run_in_pieces(op, info, below, stack, gate);
   OperandCollector operands(gate.state());
   collect_boxed(operands, op.schema().arguments().size(), info, *stack);
-  if (info.scratch.any()) expect_scratch(*gate.runtime(), info, *stack);
+  if (info.scratch.of != Scratch::Of::kNothing && gate.runtime()->has_process_budget()) {
+    expect_scratch(*gate.runtime(), info, *stack);
+  }
   const OpScope scope(*gate.runtime(), gate.state(), operands, info.hash, info.name);
   op.redispatchBoxed(below, stack);
 }

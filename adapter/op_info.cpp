@@ -94,22 +94,22 @@ constexpr std::array kMultiTensorOps = std::to_array<std::string_view>({
     "aten::_fused_sgd_",
 });
 
-// Kernels that order a row: beside what they allocate through PyTorch they hold values with their indices
+// Kernels that order elements: beside what they allocate through PyTorch they hold values with their indices
 // in memory from malloc. Measured with torch 2.13 on rows of 8 M float32 and int64.
 struct OrderingOp {
   std::string_view op;
   Scratch scratch;
 };
 constexpr std::array kOrderingOps = std::to_array<OrderingOp>({
-    {"aten::_unique", {0, 3}},
-    {"aten::_unique2", {0, 3}},
-    {"aten::kthvalue", {16, 0}},
-    {"aten::median", {16, 0}},
-    {"aten::mode", {16, 0}},
-    {"aten::nanmedian", {16, 0}},
-    {"aten::sort", {0, 2}},
-    {"aten::topk", {16, 0}},
-    {"aten::unique_dim", {0, 3}},
+    {"aten::_unique", {Scratch::Of::kAll, 0, 3}},
+    {"aten::_unique2", {Scratch::Of::kAll, 0, 3}},
+    {"aten::kthvalue", {Scratch::Of::kRow, 16, 0}},
+    {"aten::median", {Scratch::Of::kRow, 16, 0}},
+    {"aten::mode", {Scratch::Of::kRow, 16, 0}},
+    {"aten::nanmedian", {Scratch::Of::kRow, 16, 0}},
+    {"aten::sort", {Scratch::Of::kRow, 0, 2}},
+    {"aten::topk", {Scratch::Of::kRows, 16, 0}},
+    {"aten::unique_dim", {Scratch::Of::kAll, 0, 3}},
 });
 
 // Operands that a kernel writes although its schema does not say so: (op, argument). The platform

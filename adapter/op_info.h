@@ -25,11 +25,17 @@ enum class OpKind : std::uint8_t {
   kMultiTensor,
 };
 
-// What a kernel that orders a row takes from malloc for each element of it, beside tensors.
+// What a kernel that orders elements takes from malloc for each of them, beside tensors.
 struct Scratch {
+  enum class Of : std::uint8_t {
+    kNothing,
+    kRow,        // of the one row that is ordered at a time
+    kRows,       // of a row for each thread
+    kAll,        // of the whole tensor
+  };
+  Of of = Of::kNothing;
   std::uint8_t bytes = 0;       // for an element of any type
   std::uint8_t item_sizes = 0;  // and so many times the element's size
-  bool any() const { return bytes > 0 || item_sizes > 0; }
 };
 
 struct OpInfo {

@@ -62,6 +62,7 @@ def test_what_is_not_a_size_is_refused(text: str) -> None:
         ("0", 0),
         (0, 0),
         (12345, 12345),
+        ("12345", 12345),
     ],
 )
 def test_paces(text: str | int, expected: int) -> None:

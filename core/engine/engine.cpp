@@ -22,7 +22,9 @@ void Engine::restart(const EngineOptions& options, std::unique_ptr<Predictor> pr
   stats_ = EngineStats{};
   stats_.resident = stats_.resident_peak = resident;
   stats_.below = below;
-  watching_ = hold_transfers_ = false;
+  watching_ = hold_transfers_ = shrinking_ = false;
+  for (ExtentId id : hot_) table_[id].hot = false;
+  hot_.clear();
   hints_.clear();
   for (ExtentId id = 0; id < table_.size(); ++id) table_[id].hint = Hint::kNone;
   charge(0);

@@ -96,7 +96,7 @@ struct SessionOptions {
 
 /// What happened so far in a session. Bytes unless the name says otherwise.
 struct SessionStats {
-  std::int64_t budget = 0;              ///< As given.
+  std::int64_t budget = 0;              ///< As given, or as it follows from `process_budget` now.
   std::int64_t resident = 0;            ///< Of tensors in RAM: held, reserved, in flight, page pool.
   std::int64_t resident_peak = 0;       ///< The most there were.
   std::int64_t tensor_bytes = 0;        ///< Of living tensors, wherever they are.
@@ -199,7 +199,7 @@ enum class Use {
 };
 
 /// Says what the policy cannot know because it depends on the input: which tensor is used next. Say
-/// it in the order of use. It holds until the tensor is used, or for two steps. It moves bytes at
+/// it in the order of use. "Later" holds until the tensor is used, "soon" for two steps at most. It moves bytes at
 /// other times and never changes a result; a wrong hint costs time.
 ///
 /// Without a session it does nothing.

@@ -80,13 +80,17 @@ Result<std::unique_ptr<Runtime::Impl>> Runtime::Impl::make(const RuntimeOptions&
 Status Runtime::Impl::start(const RuntimeOptions& wanted) {
   options = wanted;
   if (options.process_budget > 0) {
+    if (resident_size.read() == 0) {
+      return Error{ErrorCode::kUnsupported, "the process's size cannot be read from /proc/self/statm, so a budget for "
+                   "all of it cannot be kept", "budget-rss", "Give --budget, which is for tensors."};
+    }
     const Bytes held = resident_size.read() - pool->present();
     options.budget = options.process_budget - UntrackedLedger::margin(options.process_budget) - held;
     if (options.budget < kBudgetMin) {
       return Error{ErrorCode::kInvalidArgument, "the process holds " + mib(held) +
-                   " already that are no tensors, which leaves nothing of a budget of " +
-                   mib(options.process_budget) + " for all of it", "budget-rss",
-                   "Give at least " + mib(held + held / 32 + 64 * kMiB) + "."};
+                   " already (tensors made before outsize was switched on are among them), which leaves nothing of a "
+                   "budget of " + mib(options.process_budget) + " for all of it", "budget-rss",
+                   "Give at least " + mib(held + held / 32 + 64 * kMiB) + ", or switch outsize on before the model is made."};
     }
   }
   if (options.spill_dir.empty()) options.spill_dir = default_spill_dir();
@@ -214,9 +218,15 @@ Status Runtime::op_begin(SiteId site, std::span<const Operand> operands, bool in
   std::lock_guard guard(m.lock);
   if (m.io_error_pending && slot.depth == 0) {  // not half-way through an op that began
     m.io_error_pending = false;
+    if (slot.expects) m.scratch_is_back(slot);
     return m.told_in_op(m.io_error, "operands", site);
   }
-  if (m.options.process_budget > 0) m.expect_untracked(slot, m.untracked.seen(site));
+  if (m.options.process_budget > 0 && site != 0) {
+    const Bytes scratch = m.untracked.seen(site);
+    if (scratch > 0) {
+      if (Status status = m.expect_untracked(slot, scratch, m.op_name(site, "an op")); !status) return status;
+    }
+  }
   m.resolve(operands);
   Input input;
   input.kind = Input::Kind::kOpBegin;

@@ -128,8 +128,9 @@ class Runtime {
   void op_end() noexcept;
 
   // The next op will need so many bytes that pass no allocator of ours (scratch of a sort): with a
-  // process_budget, room is made for them before. May block.
-  void expect_untracked(std::size_t bytes);
+  // process_budget, room is made for them before. May block. On error the op must not run.
+  Status expect_untracked(std::size_t bytes, const std::string& op);
+  bool has_process_budget() const noexcept;
 
   // For messages and reports only: remembers a printable name of a site (first one wins).
   void name_site(SiteId site, const char* name);
@@ -137,8 +138,8 @@ class Runtime {
   // Marks the boundary between training steps. May block for bookkeeping, never on I/O.
   void step();
 
-  // Raw pointers to these bytes are about to be handed out (numpy(), data_ptr()): from now on
-  // nobody can tell reads from writes, so the bytes count as changed whenever they are resident.
+  // Raw pointers to these bytes are about to be handed out (numpy(), data_ptr()): from now on writes
+  // may come that no dispatcher sees, so they arrive guarded from the first moment.
   void expose(const void* address, std::size_t bytes);
   // Brings the bytes back and keeps them until unpin or their death. May block.
   Result<Pins> pin(const void* address, std::size_t bytes);

@@ -161,6 +161,7 @@ bool Runtime::adopt(void* address, std::size_t bytes, void (*free)(void*), void*
   }
   const bool adopted = m.adopt_range(std::move(range), file);
   m.leave_room(slot);  // after: those who wait for room would have it otherwise
+  if (m.options.process_budget > 0) m.look();  // they are tensors now
   return adopted;
 }
 

@@ -109,8 +109,8 @@ void Runtime::Impl::run(const Command& command) {
     case Command::Kind::kFatal:
       die("a raw access (NumPy view, memoryview or pointer) to a spilled tensor cannot be served: " +
           (io_error.what.empty() ? std::string("no room can be made for it") : io_error.message()) +
-          " The run stops rather than go on with wrong bytes. Try a larger --budget or another "
-          "--spill-dir.");
+          " The run stops rather than go on with wrong bytes. Try a larger " +
+          (options.process_budget > 0 ? "--budget-rss" : "--budget") + " or another --spill-dir.");
   }
 }
 

@@ -155,8 +155,10 @@ struct Runtime::Impl {
 
   // --- what is no tensor (runtime_untracked.cpp)
   void look_at_memory();                     // on the watch's thread
+  void look();                               // under the lock, as the others
   void follow_process_budget();
-  void expect_untracked(ThreadSlot& slot, Bytes bytes);
+  Bytes least_budget() const;
+  Status expect_untracked(ThreadSlot& slot, Bytes bytes, const std::string& op);
   void scratch_is_back(ThreadSlot& slot);
   void change_budget(Bytes bytes);
   void trim_to_budget();                     // pages that nobody needs and that exceed it

@@ -82,7 +82,14 @@ Result<ExtentId> Runtime::Impl::new_extent_in_op(ThreadSlot& slot, Bytes bytes,
 void Runtime::Impl::give_pages(ThreadSlot& slot) {
   const ExtentId id = std::exchange(slot.birth, kNoExtent);
   slot.birth_status = {};
-  if (slot.birth_kind == HostExtent::Kind::kNone) return;
+  if (slot.birth_kind == HostExtent::Kind::kNone) {
+    // It has no pages that could leave, and raw accesses may take even a running op's pins away.
+    Input input;
+    input.kind = Input::Kind::kPin;
+    input.extent = id;
+    feed(input);
+    return;
+  }
   Result<PageRange> range = pool->take(slot.birth_bytes);
   if (!range) {
     slot.birth_status = range.error();

@@ -11,6 +11,10 @@ namespace outsize::host {
 // know of it fit together.
 void Runtime::Impl::look_at_memory() {
   std::lock_guard guard(lock);
+  look();
+}
+
+void Runtime::Impl::look() {
   const Bytes resident = resident_size.read();
   if (!serving || resident == 0) return;
   running_ops.clear();
@@ -27,10 +31,19 @@ void Runtime::Impl::look_at_memory() {
 void Runtime::Impl::follow_process_budget() {
   if (options.process_budget == 0) return;
   const Bytes fits = untracked.tensors_in(options.process_budget) / kMiB * kMiB;
-  const Bytes wanted = std::max(fits, kBudgetMin);
+  const Bytes wanted = fits < options.budget ? std::max(fits, least_budget()) : fits;
   if (wanted < options.budget || wanted > options.budget + options.process_budget / 64) {
     change_budget(wanted);
   }
+}
+
+// A raw access cannot be refused: below this one to the largest extent would end the process.
+Bytes Runtime::Impl::least_budget() const {
+  Bytes largest = 0;
+  for (ExtentId id = 0; id < extents.size(); ++id) {
+    if (extents[id].kind != HostExtent::Kind::kNone) largest = std::max(largest, table[id].bytes);
+  }
+  return std::max(kBudgetMin, round_up(pinned() + largest, kMiB));
 }
 
 void Runtime::Impl::change_budget(Bytes bytes) {
@@ -44,15 +57,28 @@ void Runtime::Impl::change_budget(Bytes bytes) {
 }
 
 // Called before the op's operands are pinned: others make way while that is possible. With the lock held.
-void Runtime::Impl::expect_untracked(ThreadSlot& slot, Bytes bytes) {
-  if (bytes < UntrackedLedger::kNoise || (slot.expects && bytes <= slot.expected)) return;
+Status Runtime::Impl::expect_untracked(ThreadSlot& slot, Bytes bytes, const std::string& op) {
+  if (bytes < UntrackedLedger::kNoise || (slot.expects && bytes <= slot.expected)) return {};
   if (!slot.expects) slot.expects_at = slot.depth;  // the op that will begin there, and what it calls
   slot.expects = true;
   slot.expected = bytes;
   untracked.expect(slot.id, bytes);
+  const Bytes missing = least_budget() - untracked.tensors_in(options.process_budget);
+  if (missing > 0) {
+    scratch_is_back(slot);
+    return Error{ErrorCode::kOutOfBudget,
+                 op + " takes about " + mib(bytes) + " of scratch that is no tensor, and beside " +
+                     mib(untracked.outside()) + " that are held the budget of " + mib(options.process_budget) +
+                     " for the whole process has no room for it.",
+                 "workspace",
+                 "Give a --budget-rss of at least " +
+                     std::to_string(round_up(options.process_budget + missing, kMiB) / kMiB) +
+                     "MiB (other ops may need more), or make tensors smaller, for instance the batch."};
+  }
   follow_process_budget();
   // Room for a page is room that everything beyond the new budget has left.
   room_in_own_op(slot, kPageBytes, "workspace");
+  return {};
 }
 
 // The op that ends was the outermost that took scratch.
@@ -62,12 +88,15 @@ void Runtime::Impl::scratch_is_back(ThreadSlot& slot) {
   follow_process_budget();
 }
 
-void Runtime::expect_untracked(std::size_t bytes) {
+bool Runtime::has_process_budget() const noexcept { return the_impl()->options.process_budget > 0; }
+
+Status Runtime::expect_untracked(std::size_t bytes, const std::string& op) {
   Impl& m = *the_impl();
-  if (m.in_child.load(std::memory_order_relaxed)) return;
+  if (m.in_child.load(std::memory_order_relaxed)) return {};
   ThreadSlot& slot = m.slot();
   std::lock_guard guard(m.lock);
-  if (m.options.process_budget > 0) m.expect_untracked(slot, static_cast<Bytes>(bytes));
+  if (m.options.process_budget == 0) return {};
+  return m.expect_untracked(slot, static_cast<Bytes>(bytes), op);
 }
 
 }  // namespace outsize::host

@@ -6,17 +6,34 @@ namespace outsize::host {
 
 void UntrackedLedger::note(SiteId site, Bytes rise) {
   if (rise < kNoise) return;
-  Bytes& largest = rises_[site];
+  Bytes& largest = rises_[site].most;
   largest = std::max(largest, rise);
+}
+
+// A run ended before this look.
+void UntrackedLedger::end(Run& run, Bytes outside) {
+  run.over = true;
+  const Bytes back = std::min(run.peak - run.base, run.peak - outside);
+  if (back < kNoise) return;
+  Bytes& scratch = rises_[run.site].scratch;
+  scratch = std::max(scratch, back);
 }
 
 void UntrackedLedger::look(Bytes outside, std::span<const Running> running) {
   const Bytes before = looked_ ? outside_ : outside;
+  for (Run& run : runs_) {
+    const auto thread = static_cast<ThreadId>(&run - runs_.data());
+    const bool goes_on = std::any_of(running.begin(), running.end(), [&](const Running& op) {
+      return op.thread == thread && op.site == run.site && op.serial == run.serial;
+    });
+    if (!run.over && !goes_on) end(run, outside);
+  }
   for (const Running& op : running) {
     if (op.thread >= runs_.size()) runs_.resize(op.thread + 1);
     Run& run = runs_[op.thread];
-    if (run.site != op.site || run.serial != op.serial) run = {op.site, op.serial, before};
+    if (run.over) run = {op.site, op.serial, before, before, false};
     run.base = std::min(run.base, outside);
+    run.peak = std::max(run.peak, outside);
     note(op.site, outside - run.base);
   }
   if (running.empty()) {
@@ -31,7 +48,7 @@ void UntrackedLedger::look(Bytes outside, std::span<const Running> running) {
 
 Bytes UntrackedLedger::seen(SiteId site) const {
   const auto at = rises_.find(site);
-  return at == rises_.end() ? 0 : at->second;
+  return at == rises_.end() ? 0 : at->second.scratch;
 }
 
 void UntrackedLedger::expect(ThreadId thread, Bytes bytes) {
@@ -61,7 +78,7 @@ Bytes UntrackedLedger::tensors_in(Bytes whole) const {
 
 std::vector<Untracked> UntrackedLedger::largest(std::size_t most) const {
   std::vector<Untracked> all;
-  for (const auto& [site, bytes] : rises_) all.push_back({site, bytes});
+  for (const auto& [site, rise] : rises_) all.push_back({site, rise.most});
   std::sort(all.begin(), all.end(), [](const Untracked& a, const Untracked& b) {
     return a.bytes != b.bytes ? a.bytes > b.bytes : a.site < b.site;
   });

@@ -34,7 +34,7 @@ class UntrackedLedger {
 
   // One look: `outside` is what the process holds beside tensors.
   void look(Bytes outside, std::span<const Running> running);
-  // The most that runs of this op site have taken so far.
+  // The most that runs of this op site have taken and given back so far. What stayed is no scratch.
   Bytes seen(SiteId site) const;
 
   // This thread's op is about to take so many bytes, until it ends.
@@ -55,15 +55,22 @@ class UntrackedLedger {
     SiteId site = 0;
     std::uint64_t serial = 0;
     Bytes base = 0;  // least seen since just before it began
+    Bytes peak = 0;  // most seen
+    bool over = true;
   };
   struct Expecting {
     ThreadId thread = 0;
     Bytes base = 0, bytes = 0;
   };
 
-  void note(SiteId site, Bytes rise);
+  struct Rise {
+    Bytes most = 0, scratch = 0;
+  };
 
-  std::unordered_map<SiteId, Bytes> rises_;
+  void note(SiteId site, Bytes rise);
+  void end(Run& run, Bytes outside);
+
+  std::unordered_map<SiteId, Rise> rises_;
   std::vector<Run> runs_;   // by thread
   Run between_;             // the time since the last op
   std::vector<Expecting> expecting_;

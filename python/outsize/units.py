@@ -102,9 +102,9 @@ def parse_size(text: str | int | float) -> int:
 
 def parse_rate(text: str | int | float) -> int:
     """Bytes a second of `2TB/day`, `50MB/s`, `100GiB/hour`; a number is bytes a second, 0 no limit."""
-    if isinstance(text, int) or str(text).strip() == "0":
-        return int(text)
-    size, _, span = str(text).strip().rpartition("/")
+    size, slash, span = str(text).strip().rpartition("/")
+    if not slash and span.isdigit():
+        return int(span)
     seconds = _SPANS.get(span.strip().lower())
     try:
         if seconds is None:

@@ -72,8 +72,8 @@ def hint(*what: Any, use: Literal["soon", "later"] = "soon") -> None:
     """Says which tensors are used soon (in that order), or only later.
 
     For what depends on the input, so that no earlier step shows it. Soon: brought back now, as far as
-    there is room, and among the last to leave. Later: among the first to leave. It holds until the
-    tensor is used, or for two steps, and never changes a result.
+    there is room, and among the last to leave. Later: among the first to leave. "Later" holds until
+    the tensor is used, "soon" also no longer than two steps; neither changes a result.
     """
     if use not in ("soon", "later"):
         raise ValueError(f"use={use!r}: say 'soon' or 'later'.")
