@@ -79,20 +79,7 @@ Result<std::unique_ptr<Runtime::Impl>> Runtime::Impl::make(const RuntimeOptions&
 
 Status Runtime::Impl::start(const RuntimeOptions& wanted) {
   options = wanted;
-  if (options.process_budget > 0) {
-    if (resident_size.read() == 0) {
-      return Error{ErrorCode::kUnsupported, "the process's size cannot be read from /proc/self/statm, so a budget for "
-                   "all of it cannot be kept", "budget-rss", "Give --budget, which is for tensors."};
-    }
-    const Bytes held = resident_size.read() - pool->present();
-    options.budget = options.process_budget - UntrackedLedger::margin(options.process_budget) - held;
-    if (options.budget < kBudgetMin) {
-      return Error{ErrorCode::kInvalidArgument, "the process holds " + mib(held) +
-                   " already (tensors made before outsize was switched on are among them), which leaves nothing of a "
-                   "budget of " + mib(options.process_budget) + " for all of it", "budget-rss",
-                   "Give at least " + mib(held + held / 32 + 64 * kMiB) + ", or switch outsize on before the model is made."};
-    }
-  }
+  if (Status status = derive_budget(); !status) return status;
   if (options.spill_dir.empty()) options.spill_dir = default_spill_dir();
   if (options.budget < kBudgetMin) {
     return Error{ErrorCode::kInvalidArgument, "a budget of " + mib(options.budget) +

@@ -155,6 +155,7 @@ struct Runtime::Impl {
 
   // --- what is no tensor (runtime_untracked.cpp)
   void look_at_memory();                     // on the watch's thread
+  Status derive_budget();
   void look();                               // under the lock, as the others
   void follow_process_budget();
   Bytes least_budget() const;

@@ -7,6 +7,24 @@
 
 namespace outsize::host {
 
+// The budget to begin with, where there is one for the whole process.
+Status Runtime::Impl::derive_budget() {
+  if (options.process_budget == 0) return {};
+  if (resident_size.read() == 0) {
+    return Error{ErrorCode::kUnsupported, "the process's size cannot be read from /proc/self/statm, so a budget for "
+                 "all of it cannot be kept", "budget-rss", "Give --budget, which is for tensors."};
+  }
+  const Bytes held = resident_size.read() - pool->present();
+  options.budget = options.process_budget - UntrackedLedger::margin(options.process_budget) - held;
+  if (options.budget < kBudgetMin) {
+    return Error{ErrorCode::kInvalidArgument, "the process holds " + mib(held) +
+                 " already (tensors made before outsize was switched on are among them), which leaves nothing of a "
+                 "budget of " + mib(options.process_budget) + " for all of it", "budget-rss",
+                 "Give at least " + mib(held + held / 32 + 64 * kMiB) + ", or switch outsize on before the model is made."};
+  }
+  return {};
+}
+
 // On the watch's thread. Under the lock no page of ours comes or goes, so that what is seen and what we
 // know of it fit together.
 void Runtime::Impl::look_at_memory() {
