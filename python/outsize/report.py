@@ -20,7 +20,7 @@ def rows(stats: Stats) -> list[tuple[str, str]]:
     """The table's lines: name and value."""
     if not stats.budget:
         return [("budget", "none has been in force")]
-    peak_share = f" ({stats.resident_peak / stats.budget:.0%})" if stats.budget else ""
+    peak_share = f" ({stats.resident_peak / stats.budget:.0%})"
     table = [
         ("policy", f"{stats.policy}, page faults by {stats.mechanism}"),
         (
