@@ -1,0 +1,130 @@
+"""What a person is shown: the live line, the table at the end, and the same facts as JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+from outsize import live, report
+from outsize.counters import Stats
+from outsize.units import GIB, MIB
+
+
+# --- reports --------------------------------------------------------------------------------------
+
+BUSY = Stats(
+    budget=1631 * MIB, resident=1600 * MIB, resident_peak=1630 * MIB, tensor_bytes_peak=4078 * MIB,
+    spill_file=3 * GIB, read_bytes=26 * GIB, write_bytes=30 * GIB, prefetch_hit_bytes=90,
+    demand_bytes=10, stall=8 * 10**9, steps=10, ops=1000, min_budget=152 * MIB,
+    min_budget_op="aten::mm", mechanism="userfaultfd+move", policy="lookahead",
+    spill_dir="/var/tmp", seconds=100.0,
+)  # fmt: skip
+
+
+def test_derived_figures() -> None:
+    assert BUSY.stall_share == pytest.approx(0.08)
+    assert BUSY.prefetch_hit_share == pytest.approx(0.9)
+    assert BUSY.written_bytes_per_day == pytest.approx(30 * GIB * 864)
+    assert Stats().prefetch_hit_share is None and Stats().stall_share == 0
+
+
+def test_the_table_says_what_design_promises() -> None:
+    out = io.StringIO()
+    report.print_report(BUSY, out)
+    text = out.getvalue()
+    for part in (
+        "1.59 GiB of a budget of 1.59 GiB (100%)", "peak of all tensors",
+        "26.0 GiB, 2.60 GiB a step",
+        "30.0 GiB, 3.00 GiB a step", "8.0 s (8.0% of the time)", "recompute", "90.0% of the bytes",
+        "27.8 TB a day", "3.00 GiB in /var/tmp", "152 MiB, needed by aten::mm", "10 steps",
+    ):  # fmt: skip
+        assert part in text, part
+
+
+def test_the_table_is_framed_on_a_terminal() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    out = Terminal()
+    report.print_report(BUSY, out)
+    assert "╭" in out.getvalue() and "smallest budget" in out.getvalue()
+
+
+def test_json_is_complete_and_plain(tmp_path: Path) -> None:
+    report.write_json(str(tmp_path / "r.json"), report.as_json(BUSY, {"budget": "40%"}))
+    read = json.loads((tmp_path / "r.json").read_text())
+    assert read["stats"]["read_bytes"] == 26 * GIB
+    assert read["stats"]["stall_share"] == pytest.approx(0.08)
+    assert {"cpu", "cores", "ram_bytes", "kernel", "python", "torch"} <= set(read["machine"])
+
+
+def test_a_report_that_cannot_be_written_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    report.write_json("/no/such/folder/r.json", {})
+    assert "could not be written" in capsys.readouterr().err
+
+
+def test_advice_fits() -> None:
+    assert "Everything fitted" in report.advice(Stats(budget=1, ops=1))
+    assert "at least 2.00 MiB" in report.advice(Stats(budget=MIB, min_budget=2 * MIB, ops=1))
+    assert str(Stats()) == "budget: none has been in force"
+    slow = Stats(budget=1, read_bytes=1, stall=50 * 10**9, seconds=100.0)
+    assert "waited 50% of the time" in report.advice(slow)
+    assert report.advice(BUSY) is None
+
+
+# --- the live line --------------------------------------------------------------------------------
+
+
+def test_the_live_line_in_a_log_is_rare(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "INTERVAL_SECONDS", 0.001)
+    current = [Stats(budget=1, steps=0)]
+    out = io.StringIO()
+    line = live.LiveLine(lambda: current[0], out)
+    line.start()
+    for step in range(1, 60):
+        current[0] = Stats(budget=1, steps=step, ops=1)
+        time.sleep(0.004)
+    line.stop()
+    shown = out.getvalue().splitlines()
+    # Which steps it catches is up to the scheduler; that it stays rare is not.
+    assert 1 <= len(shown) <= 5 and all(row.startswith("outsize: step ") for row in shown)
+
+
+def test_the_terminal_is_left_as_it_was() -> None:
+    import pty
+
+    master, slave = pty.openpty()
+    with os.fdopen(slave, "w") as terminal:
+        import fcntl
+        import struct
+        import termios
+
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        bottom = live.BottomRow(terminal)
+        bottom.show("outsize: step 1 " + "x" * 200)
+        bottom.show("outsize: step 2")
+        bottom.close()
+        bottom.close()
+        text = os.read(master, 65536).decode()
+    os.close(master)
+    assert text.count("\x1b[1;23r") == 1  # the region is set once
+    assert text.count("\x1b[r") == 1 and text.index("\x1b[r") > text.index("step 2")
+    assert "x" * 64 not in text  # cut to the width
+
+
+def test_a_broken_stream_does_not_hurt_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    monkeypatch.setattr(live, "INTERVAL_SECONDS", 0.001)
+    line = live.LiveLine(lambda: Stats(budget=1, steps=1), Broken())
+    line.start()
+    line._thread.join(5)
+    assert not line._thread.is_alive()
+    line.stop()
