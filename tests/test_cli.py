@@ -138,6 +138,8 @@ def test_ctrl_c_dies_like_python(tmp_path: Path) -> None:
         process = subprocess.Popen(
             [sys.executable, *words, "script.py"],
             cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            # A test run in a shell's background ignores it, and so would its children.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )  # fmt: skip
         assert process.stdout.readline() == "up\n"
         time.sleep(0.3)  # now it sleeps

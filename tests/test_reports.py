@@ -149,7 +149,11 @@ def test_the_terminal_is_left_as_it_was() -> None:
         bottom.show("outsize: step 2")
         bottom.close()
         bottom.close()
-        text = os.read(master, 65536).decode()
+        terminal.write("the end")
+        terminal.flush()
+        text = ""
+        while "the end" not in text:  # a terminal hands on what was written piece by piece
+            text += os.read(master, 65536).decode()
     os.close(master)
     assert text.count("\x1b[1;23r") == 1  # the region is set once
     assert text.count("\x1b[r") == 1 and text.index("\x1b[r") > text.index("step 2")

@@ -90,8 +90,7 @@ def bench(workload: Workload, args: argparse.Namespace) -> results.Outcome:
         workload.name, list(workload.args), args.warmup, args.steps, machine.describe(), []
     )
     peak = parse_size(args.peak) if args.peak else 0
-    for text in filter(str.strip, args.budgets.split(",")):
-        budget_bytes(text, 0 if args.no_plain and not peak else GIB)  # a slip is told at once
+    named_budgets(args, 0 if args.no_plain and not peak else GIB)  # a slip is told at once
     if not peak and not args.no_plain:
         with Progress("Counting plain's tensor bytes", {"counting": 3}, {}) as progress:
             peak = count_peaks(workload, 3, progress.told)
@@ -123,7 +122,7 @@ def contestants(workload: Workload, args: argparse.Namespace, peak: int) -> list
         for name, environment in mallocs:
             label = "plain" if name == "default malloc" else f"plain, {name}"
             runs.append(Run(label, "plain", told, args.warmup, environment=environment))
-    budgets = [budget_bytes(text, peak) for text in args.budgets.split(",") if text.strip()]
+    budgets = named_budgets(args, peak)
     if args.ample and peak:
         budgets.append(("ample", max(2 * peak, GIB)))
     policies = [policy.strip() for policy in args.policies.split(",")]
@@ -143,6 +142,10 @@ def engine_options(args: argparse.Namespace) -> dict[str, Any]:
         "faults": args.faults,
         "io_threads": args.io_threads,
     }
+
+
+def named_budgets(args: argparse.Namespace, peak: int) -> list[tuple[str, int]]:
+    return [budget_bytes(text, peak) for text in args.budgets.split(",") if text.strip()]
 
 
 def budget_bytes(text: str, peak: int) -> tuple[str, int]:

@@ -1,0 +1,142 @@
+"""The Python front door with the real engine: the same numbers, and the budget kept."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import outsize
+import pytest
+import torch
+import torch.utils.dlpack
+from outsize import api
+from outsize.units import MIB
+from support.launch import run_json
+
+
+def train(steps: int = 4) -> tuple[list[float], torch.Tensor]:
+    torch.manual_seed(0)
+    layers = [layer for _ in range(6) for layer in (torch.nn.Linear(1024, 1024), torch.nn.ReLU())]
+    model = torch.nn.Sequential(*layers)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    losses = []
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = model(torch.randn(256, 1024)).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, model[0].weight.detach().clone()
+
+
+@pytest.mark.parametrize("policy", ["lookahead", "ondemand"])
+def test_training_in_a_block_gives_the_same_bits(policy: str) -> None:
+    expected_losses, expected_weight = train()
+    with outsize.budget("40MiB", policy=policy):  # needs about 90 MiB
+        losses, weight = train()
+        inside = outsize.stats()
+        assert weight.numpy().shape == (1024, 1024)
+    assert losses == expected_losses
+    assert torch.equal(weight, expected_weight)
+    assert inside.steps == 4 and inside.write_bytes > 0
+    assert 0 < inside.resident_peak <= inside.budget == 40 * MIB
+    assert not outsize.enabled()
+
+
+def test_threads_train_under_one_budget() -> None:
+    expected, _ = train()
+
+    def work() -> list[float]:
+        torch.manual_seed(0)
+        model = torch.nn.Linear(1024, 1024)
+        kept = [model(torch.randn(256, 1024)).detach() for _ in range(20)]
+        return [float(k.double().sum()) for k in kept]
+
+    torch.manual_seed(0)
+    alone = work()
+    with outsize.budget("24MiB"):
+        results_: list[list[float]] = []
+        thread = threading.Thread(target=lambda: results_.append(work()))
+        thread.start()
+        thread.join()
+        stats = outsize.stats()
+    assert results_ == [alone] and expected
+    assert stats.tensor_bytes_peak > 20 * MIB  # the thread's tensors were seen
+
+
+def test_a_thread_that_waits_lets_go_of_the_gil() -> None:
+    found = run_json("gil_wait.py", timeout=60)
+    assert found["traces"] == [5] and found["waited"]
+    assert found["peak"] <= 96 * MIB
+
+
+def test_an_op_that_cannot_fit_is_a_budget_error() -> None:
+    assert issubclass(outsize.BudgetError, torch.OutOfMemoryError)
+    with outsize.budget("16MiB"):
+        refused = outsize.BudgetError
+        with pytest.raises(refused, match=r"the budget is 16\.0 MiB"):
+            torch.ones(64 << 20).add(1)
+        assert torch.ones(4).sum().item() == 4  # and the program goes on
+    assert issubclass(outsize.BudgetError, outsize.OutsizeError)
+
+
+def test_api_session_is_gone_after_disable() -> None:
+    outsize.enable("64MiB")
+    assert api.session() is not None
+    outsize.disable()
+    outsize.disable()
+    assert api.session() is None
+
+
+def test_doctor_as_a_function() -> None:
+    found = outsize.doctor(spill_dir="/var/tmp", sample="4MiB")
+    assert found["torch"]["supported"] and found["disk"]["read"] > 0
+    assert callable(outsize.doctor) and callable(outsize.stats)  # not shadowed by modules
+
+
+CHECKPOINTS = """
+import sys, torch, outsize
+from safetensors.torch import load_file, save_file
+
+def make(index):
+    return torch.full((1 << 20,), float(index))  # 4 MiB
+
+with outsize.budget("24MiB", faults=sys.argv[1]):
+    tensors = {str(index): make(index) for index in range(16)}
+    torch.save(tensors, "a.pt")
+    with open("b.pt", "wb") as file:
+        torch.save(tensors, file)
+    torch.save(tensors, "c.pt", _use_new_zipfile_serialization=False)
+    save_file(tensors, "d.safetensors")
+    inside = outsize.stats()
+assert inside.write_bytes > 0 and inside.resident_peak <= 24 << 20, inside
+del tensors
+for read in (*(torch.load(f"{name}.pt") for name in "abc"), load_file("d.safetensors")):
+    assert all(torch.equal(read[str(index)], make(index)) for index in range(16))
+print(inside.mechanism)
+"""
+
+
+@pytest.mark.parametrize("faults", ["auto", "signal"])
+def test_checkpoints_of_spilled_tensors_are_right(tmp_path: Path, faults: str) -> None:
+    done = subprocess.run(  # the mechanism is chosen once in a process
+        [sys.executable, "-c", CHECKPOINTS, faults], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert faults == "auto" or done.stdout == "signal\n"
+
+
+def test_numpy_views_of_spilled_tensors_read_and_write() -> None:
+    with outsize.budget("24MiB"):
+        tensors = [torch.full((1 << 20,), float(index)) for index in range(16)]
+        views = [tensor.numpy() for tensor in tensors]
+        for view in views:
+            view[7] = -1.0  # no dispatcher sees this
+        for _ in range(2):  # every tensor leaves and comes back
+            assert [float(t.double().sum()) for t in tensors] == [
+                ((1 << 20) - 1) * index - 1.0 for index in range(16)
+            ]
+        assert [view[7] for view in views] == [-1.0] * 16
+        assert [view[8] for view in views] == [float(index) for index in range(16)]
