@@ -5,7 +5,9 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/StorageImpl.h>
 #include <pybind11/eval.h>
+#include <pybind11/stl.h>
 #include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
 #include <torch/version.h>
 #include <unistd.h>
@@ -13,11 +15,14 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "adapter/adoption.h"
 #include "adapter/control.h"
 #include "adapter/errors.h"
+#include "adapter/gate.h"
 #include "adapter/interception.h"
+#include "adapter/op_scope.h"
 #include "adapter/operands.h"
 #include "adapter/wishes.h"
 #include "platforms/host/machine.h"
@@ -242,6 +247,45 @@ std::unique_ptr<HeldPin> pin_tensor(const at::Tensor& tensor, bool for_program) 
   return std::make_unique<HeldPin>(std::move(*pins));
 }
 
+// A compiled function that Python calls with tensors and numbers and that goes straight to their
+// bytes, past the dispatcher: for the engine an op like any other.
+class Kernel {
+ public:
+  // `written[i]`: argument i is written, where it is a tensor; those past the end are. `hash` names
+  // the kernel the same in every process.
+  Kernel(py::object function, std::string name, std::uint64_t hash, std::vector<bool> written)
+      : function_(std::move(function)), name_(std::move(name)), hash_(hash), written_(std::move(written)) {}
+
+  py::object call(const py::args& arguments) const {
+    const GateEntry gate;
+    if (gate.runtime() == nullptr || !thread_included()) return function_(*arguments);
+    OperandCollector operands(gate.state());
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      PyObject* const argument = PyTuple_GET_ITEM(arguments.ptr(), static_cast<Py_ssize_t>(i));
+      if (!THPVariable_Check(argument)) continue;
+      const bool is_written = i >= written_.size() || written_[i];
+      operands.add(THPVariable_Unpack(argument), is_written ? Access::kWrite : Access::kRead);
+    }
+    try {
+      const OpScope scope(*gate.runtime(), gate.state(), operands, hash_, name_);
+      return function_(*arguments);
+    } catch (OpError& error) {  // pybind11 does not know PyTorch's exceptions
+      if (error.type != exceptions.budget) {
+        PyErr_SetString(error.type, error.what());
+        throw py::error_already_set();
+      }
+    }
+    // Fused kernels may have more operands than fit at once. Page faults bring them piece by piece.
+    return function_(*arguments);
+  }
+
+ private:
+  py::object function_;
+  std::string name_;
+  std::uint64_t hash_;
+  std::vector<bool> written_;
+};
+
 bool adopt(const at::Tensor& tensor) {
   if (!tensor.defined() || span_of(tensor).bytes == 0 || !enabled()) return false;
   auto* const storage = tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
@@ -319,6 +363,10 @@ PYBIND11_MODULE(_core, module) {
   module.def("expose", &expose, arg("tensor"));
   py::class_<HeldPin>(module, "Pin").def("release", &HeldPin::release);
   module.def("pin", &pin_tensor, arg("tensor"), arg("for_program") = false);
+  py::class_<Kernel>(module, "Kernel")
+      .def(py::init<py::object, std::string, std::uint64_t, std::vector<bool>>(), arg("function"),
+           arg("name"), arg("hash"), arg("written"))
+      .def("__call__", &Kernel::call);
   module.def("hint", [](const at::Tensor& tensor, bool soon) { without_gil([&] { hint(tensor, soon); }); },
              arg("tensor"), arg("soon"));
   module.def("adopt", &adopt, arg("tensor"));

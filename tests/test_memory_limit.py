@@ -94,6 +94,25 @@ def losses(output: str, model: Model) -> list[str]:
     return found
 
 
+def test_auto_sees_the_cgroup() -> None:
+    """Whichever version of cgroups this machine has; machine_test.cpp lays out trees of both."""
+    program = (
+        "import outsize\nwith outsize.budget('auto'):\n  print(outsize.stats().budget)\n"
+        "from outsize.bench.memory import limits\nprint(limits().cgroup)"
+    )
+    limit = 1 << 30
+    try:
+        with memory_cgroup(limit) as group:
+            said = subprocess.run(
+                [*group.prefix, sys.executable, "-c", program], env=clean_environment(),
+                capture_output=True, text=True, timeout=TIMEOUT, check=True,
+            ).stdout.split()  # fmt: skip
+    except SwapUnavailable as reason:
+        pytest.skip(str(reason))
+    assert int(said[1]) == limit
+    assert limit // 4 < int(said[0]) < limit
+
+
 def run_plain(model: Model, *prefix: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*prefix, sys.executable, *example(model)], env=clean_environment(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -140,3 +141,39 @@ def test_numpy_views_of_spilled_tensors_read_and_write() -> None:
             ]
         assert [view[7] for view in views] == [-1.0] * 16
         assert [view[8] for view in views] == [float(index) for index in range(16)]
+
+
+COMPILED = """
+import sys, torch, outsize
+
+def curve(x):
+    return x.sin() * x.cos() + x.exp()
+
+x = torch.linspace(-2, 2, 1 << 20)  # 4 MiB
+expected = torch.compile(curve, dynamic=False)(x)
+torch._dynamo.reset()
+torch._inductor.codecache.PyCodeCache.cache_clear()
+
+torch.manual_seed(0)
+with outsize.budget("24MiB", faults=sys.argv[1]):
+    curve = torch.compile(curve, dynamic=False)  # once more, now known to outsize
+    inputs = [x.clone() for _ in range(12)]
+    for _ in range(2):
+        outputs = [curve(one) for one in inputs]
+    assert all(torch.equal(output, expected) for output in outputs)
+    roomy = outsize.stats()
+print(roomy.mechanism, roomy.min_budget_op)
+del inputs, outputs
+with outsize.budget("5MiB", faults=sys.argv[1]):  # less than the kernel's operands
+    assert torch.equal(curve(x.clone()), expected)
+"""
+
+
+@pytest.mark.parametrize("faults", ["auto", "signal"])
+def test_kernels_of_the_compiler_are_ops(tmp_path: Path, faults: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", COMPILED, faults], cwd=tmp_path, capture_output=True, text=True,
+        env=os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "inductor::kernel [1048576], [1048576]" in done.stdout

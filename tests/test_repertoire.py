@@ -26,7 +26,8 @@ SIGNAL_TOO = (
     "saved_tensor_hooks", "custom_functions", "functional_transforms", "sparse_gradients",
     "nested_jagged", "views_written", "set_and_resize", "saved_and_loaded", "safe_tensors",
     "dlpack_and_numpy", "sent_to_a_child", "shared_memory", "raw_pointers", "data_loaders",
-    "indexing", "out_arguments", "custom_operators", "compiled_c_functions", "profiled",
+    "indexing", "out_arguments", "custom_operators", "compiled_c_functions",
+    "compiled_cpp_operators", "profiled",
 )  # fmt: skip
 
 

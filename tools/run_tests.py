@@ -93,7 +93,9 @@ def run_cpp(name: str, phase: CppPhase) -> Counts:
 def run_python() -> Counts:
     junit = RESULTS / "python.xml"
     junit.unlink(missing_ok=True)
-    code = run(sys.executable, "-m", "pytest", "tests", f"--junitxml={junit}", "--durations=15")
+    # By file: what a file's tests share (a build, a run in a worker process) is made once.
+    code = run(sys.executable, "-m", "pytest", "tests", "-n", JOBS, "--dist", "loadfile",
+               f"--junitxml={junit}", "--durations=15")
     return read_junit(junit, code)
 
 

@@ -16,16 +16,21 @@
 
 namespace outsize::host {
 
-int populate_fresh(void* address, Bytes bytes) {
-  for (;;) {
-    if (madvise(address, static_cast<std::size_t>(bytes), MADV_POPULATE_WRITE) == 0) return 0;
-    const int error = errno;
-    if (error == EINTR || error == EAGAIN) continue;
-    if (error != EINVAL) return error;
-    break;  // before Linux 5.14
+void touch_pages(void* address, Bytes bytes) {
+  auto* const byte = static_cast<char*>(address);
+  for (Bytes at = 0; at < bytes; at += kPageBytes) (void)__atomic_fetch_or(byte + at, 0, __ATOMIC_RELAXED);
+}
+
+int populate_pages(void* address, Bytes bytes) {
+  // Before Linux 5.14 there is no such advice. (For a page that may not be written EINVAL also comes.)
+  static const bool known = madvise(nullptr, 0, MADV_POPULATE_WRITE) == 0;
+  if (!known) {
+    touch_pages(address, bytes);
+    return 0;
   }
-  auto* byte = static_cast<volatile char*>(address);
-  for (Bytes at = 0; at < bytes; at += kPageBytes) byte[at] = 0;
+  while (madvise(address, static_cast<std::size_t>(bytes), MADV_POPULATE_WRITE) != 0) {
+    if (errno != EINTR && errno != EAGAIN) return errno;
+  }
   return 0;
 }
 

@@ -14,9 +14,12 @@ Result<std::unique_ptr<PageMover>> make_uffd_mover(void* arena, Bytes bytes, boo
 Result<std::unique_ptr<PageMover>> make_signal_mover(void* arena, Bytes bytes, bool force_copy,
                                                        PageMover::FaultHandler handler);
 
-// Faults in fresh, private, writable pages; falls back to touching them before Linux 5.14.
+// Faults in private, writable pages, whose bytes stay as they are; before Linux 5.14 by touching them.
 // Returns 0 or an errno. Only for memory that reports no faults.
-int populate_fresh(void* address, Bytes bytes);
+int populate_pages(void* address, Bytes bytes);
+
+// What it does there: an atomic write to each page that changes nothing.
+void touch_pages(void* address, Bytes bytes);
 
 // Whether address and bytes are page multiples and bytes is positive.
 inline bool page_aligned(const void* address, Bytes bytes) {

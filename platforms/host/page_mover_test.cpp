@@ -4,6 +4,7 @@
 #include <atomic>
 #include <thread>
 
+#include "platforms/host/page_mover_internal.h"
 #include "platforms/host/page_mover_rig.h"
 
 namespace outsize::host {
@@ -269,6 +270,19 @@ TEST_P(PageMoverTest, OddRangesAreRefused) {
   EXPECT_FALSE(mover().guard(at(3), kPage).ok());
   EXPECT_FALSE(mover().unguard(at(3), kPage).ok());
   EXPECT_FALSE(mover().attach(at(3), kPage).ok());
+}
+
+TEST(PageMover, TouchedPagesAreThereAndKeepTheirBytes) {
+  void* pages = mmap(nullptr, static_cast<std::size_t>(kChunk), PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(pages, MAP_FAILED);
+  madvise(pages, static_cast<std::size_t>(kChunk), MADV_NOHUGEPAGE);
+  auto* const bytes = static_cast<char*>(pages);
+  bytes[0] = 7;
+  touch_pages(pages, 5 * kPage);
+  EXPECT_EQ(MoverRig::resident(pages, kChunk), 5 * kPage);
+  EXPECT_EQ(bytes[0], 7);
+  munmap(pages, static_cast<std::size_t>(kChunk));
 }
 
 TEST(PageMover, AutomaticChoiceAlwaysFindsOne) {

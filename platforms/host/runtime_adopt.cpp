@@ -15,6 +15,7 @@
 #include <mutex>
 #include <utility>
 
+#include "platforms/host/page_mover_internal.h"
 #include "platforms/host/runtime_impl.h"
 
 namespace outsize::host {
@@ -221,9 +222,7 @@ bool Runtime::Impl::adopt_range(AdoptedRange range, bool file) {
       file ? static_cast<std::int64_t>(range.pieces.front()) * kPageBytes : 0;
   range.pieces.clear();
   if (!file) pool->make_way(range.managed);
-  if (!file && madvise(range.first, static_cast<std::size_t>(range.managed), MADV_POPULATE_WRITE) != 0) {
-    return false;
-  }
+  if (!file && populate_pages(range.first, range.managed) != 0) return false;
   if (!file && !mover->attach(range.first, range.managed)) return false;
   for (Bytes at = 0; at < range.managed; at += kAdoptedPiece) {
     char* address = range.first + at;

@@ -168,7 +168,7 @@ Status SignalMover::protect(void* address, Bytes bytes, int protection, const ch
 
 Status SignalMover::populate(void* address, Bytes bytes) {
   if (Status status = protect(address, bytes, kReadWrite, "populate"); !status) return status;
-  if (const int error = populate_fresh(address, bytes); error != 0) {
+  if (const int error = populate_pages(address, bytes); error != 0) {
     (void)give_back(address, bytes);
     return os_error(ErrorCode::kInternal, "Getting fresh pages: madvise(MADV_POPULATE_WRITE)", error,
                     range_text(address, bytes), "The machine or the memory cgroup is out of memory.");

@@ -216,7 +216,7 @@ Status UffdMover::populate_by_move(void* address, Bytes bytes) {
     const Bytes piece = huge ? std::min(left / kChunkBytes * kChunkBytes, kHugeStaging)
                              : std::min(left, to_chunk_end(dst));
     void* staging = huge ? staging_ : advance(staging_, kHugeStaging);
-    if (const int error = populate_fresh(staging, piece); error != 0) {
+    if (const int error = populate_pages(staging, piece); error != 0) {
       (void)madvise(staging, size_of(piece), MADV_DONTNEED);
       return os_error(ErrorCode::kInternal, "Getting fresh pages: madvise(MADV_POPULATE_WRITE)", error,
                       range_text(dst, piece), "The machine or the memory cgroup is out of memory.");
@@ -352,7 +352,7 @@ void UffdMover::resume(void* address, Bytes bytes) {
 Status UffdMover::attach(void* address, Bytes bytes) {
   if (!page_aligned(address, bytes)) return misaligned("attach", address, bytes);
   // A page that was never touched would be reported as missing.
-  if (const int error = populate_fresh(address, bytes); error != 0) {
+  if (const int error = populate_pages(address, bytes); error != 0) {
     return os_error(ErrorCode::kUnsupported, "attach: madvise(MADV_POPULATE_WRITE)", error,
                     range_text(address, bytes));
   }

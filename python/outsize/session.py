@@ -7,7 +7,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from outsize import raw, saving, threads
+from outsize import inductor, raw, saving, threads
 from outsize.compiled import Core
 from outsize.counters import Stats
 from outsize.patching import Patches
@@ -85,6 +85,7 @@ class Session:
         if on_signals or not kernel_faults:
             saving.cover_saving(self.core, self._patches)
         raw.cover_faulthandler(self.core, self._patches)
+        inductor.cover_inductor(self.core, self._patches)
         self.steps.attach()
 
     def _unhook(self) -> None:

@@ -198,6 +198,34 @@ def compiled_c_functions(record: Record) -> None:
     record.model(weights)
 
 
+@functools.cache
+def pointer_operators() -> Any:
+    """Built against PyTorch's stable interface: two seconds where ATen's headers take a minute."""
+    torch_folder = Path(torch.__file__).parent
+    with tempfile.TemporaryDirectory(prefix="outsize-test-") as folder:
+        library = Path(folder) / "smooth_op.so"
+        subprocess.run([os.environ.get("CXX", "c++"), "-std=c++20", "-O1", "-shared", "-fPIC",
+                        f"-I{torch_folder / 'include'}", "-o", str(library),
+                        str(Path(__file__).with_name("smooth_op.cpp")), f"-L{torch_folder / 'lib'}",
+                        "-ltorch_cpu"], check=True)  # fmt: skip
+        torch.ops.load_library(str(library))
+    return torch.ops.outsize_pointers
+
+
+@program
+def compiled_cpp_operators(record: Record) -> None:
+    """C++ operators that take raw pointers inside: their operands are known from the schema."""
+    operators = pointer_operators()
+    weights = [torch.randn(WIDTH, WIDTH) for _ in range(24)]
+    for _ in range(2):
+        smoothed = [operators.smooth(weight) for weight in weights]
+        for weight, smooth in zip(weights[::2], smoothed, strict=False):
+            operators.halve(weight)
+            weight.add_(smooth)
+        record.add("smoothed", *smoothed)
+    record.add("weights", *weights)
+
+
 @program
 def profiled(record: Record) -> None:
     """PyTorch's profiler beside us, with shapes, memory, stacks and a schedule."""
