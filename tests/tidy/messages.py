@@ -18,10 +18,14 @@ WORD = re.compile(r"(?<![\w/.:+-])(?:[A-Za-z]{2,}|a)(?!\w|::|[/(+]\w)")
 PROSE_WORDS = 2
 GAP = "…"  # stands on the page for what differs from time to time
 
-# Where values stand in format strings: printf's, logging's, rich's and those of str.format.
-CONVERSION = re.compile(r"%[-\d.]*(?:l{0,2}[dux]|[sfgcp])|%\(\w+\)s|\{[\w.\[\]]*\}|\n")
-CPP_TOKEN = re.compile(
-    r'//[^\n]*|/\*.*?\*/|R"(?P<mark>\w*)\(.*?\)(?P=mark)"|"(?P<text>(?:\\.|[^"\\\n])*)"|\'(?:\\.|[^\'\\\n])+\'', re.S)
+# Where values stand in format strings: printf's, logging's, rich's and those of str.format. And HTML.
+CONVERSION = re.compile(r"""%[-\d.]*(?:l{0,2}[dux]|[sfgcp])|%\(\w+\)s|\{[\w.\[\]]*\}|\n
+                        |<[!/]?[a-z][\w-]*(?:\ [\w-]+="[^"\n]*"?)*>?""", re.X)
+CPP_TOKEN = re.compile(r"""
+      //[^\n]* | /\*.*?\*/
+    | R"(?P<mark>\w*)\(.*?\)(?P=mark)"
+    | "(?P<text>(?:\\.|[^"\\\n])*)"
+    | '(?:\\.|[^'\\\n])+'""", re.S | re.X)
 PYTHON_HELP = {"help", "description", "usage", "metavar"}  # arguments that `--help` shows
 PYTHON_HELP_TEXTS = {"_OVERVIEW", "COMMANDS"}
 

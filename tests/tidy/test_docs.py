@@ -93,9 +93,9 @@ def test_every_decision_record_is_complete():
 @pytest.mark.parametrize("page", sorted((rules.ROOT / "docs/contributing").glob("*.md")), ids=lambda path: path.stem)
 def test_what_contributors_are_shown_keeps_the_rules(page: Path):
     files = [snippet for snippet in pages.snippets(page.read_text()) if snippet.path.endswith((".h", ".cpp"))]
-    assert len(files) > 3
+    assert len(files) >= 3
     for snippet in files:
-        lines = [line[1:] for line in snippet.text.splitlines() if line[0] == "+"]
+        lines = [line[1:] for line in snippet.text.splitlines() if line.startswith("+")]
         text = "\n".join(lines) if snippet.is_change else snippet.text
         assert rules.wrong_includes(Path(snippet.path), text) == []
         assert rules.long_cpp_functions(text) == []

@@ -29,6 +29,9 @@ EXEMPT = {
     "model name": "what /proc/cpuinfo calls it",
     "cpu model": "what /proc/cpuinfo calls it",
     "outsize bench step end": "an event's name in a profile that bench reads itself",
+    "Python API": "a heading of build/docs",
+    "For users": "a heading of build/docs",
+    "For contributors": "a heading of build/docs",
     'echo $$ > "$0/cgroup.procs" && exec "$@"': "a shell's command",
 }
 # Quoted, and put together in the sources from single words or said by the kernel.
