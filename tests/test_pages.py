@@ -32,7 +32,9 @@ def test_every_public_symbol_is_documented(root: Path, tmp_path: Path) -> None:
     done = make_docs(root, "include/outsize", tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "<h1 id=\"outsize\">outsize</h1>" in (tmp_path / "index.html").read_text()
-    assert "outsize from C++" in (tmp_path / "cpp/index.html").read_text()
+    cpp = (tmp_path / "cpp/index.html").read_text()
+    assert "outsize from C++" in cpp and 'href="../index.html"' in cpp
+    assert 'href="cpp/index.html"' in (tmp_path / "index.html").read_text()
     names = (tmp_path / "cpp/annotated.html").read_text()
     header = (root / "include/outsize/outsize.h").read_text()
     classes = re.findall(r"^(?:class|struct) (\w+)[^;]*$", header, re.M)
