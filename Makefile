@@ -25,7 +25,7 @@ setup: $(STAMPS)/installed ## Make .venv and build outsize into it
 wheel: $(STAMPS)/venv ## Build a wheel into dist/
 	$(VENV)/bin/python -m pip wheel --no-build-isolation --no-deps -w dist .
 
-docs: ## Make the pages of the C++ API in build/docs (needs doxygen)
+docs: $(STAMPS)/venv ## Make the pages of all documents and both APIs in build/docs (needs doxygen)
 	tools/make_docs.sh
 
 clean: ## Remove everything built, keep .venv

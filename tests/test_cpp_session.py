@@ -57,9 +57,11 @@ def prefix_config(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def programs(root: Path, prefix_config: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The examples and `api`, the program of all checks."""
+    """The examples, `api`, the program of all checks, and `guide`, as docs/GUIDE.md has it."""
     build = tmp_path_factory.mktemp("cpp")
-    configure(root / "tests/support/cpp", build, prefix_config)
+    (program,) = re.findall(r"^```cpp\n(.*?)^```$", (root / "docs/GUIDE.md").read_text(), re.M | re.S)
+    (build / "guide.cpp").write_text(program)
+    configure(root / "tests/support/cpp", build, prefix_config, f"-DGUIDE_PROGRAM={build / 'guide.cpp'}")
     run("cmake", "--build", build)
     return build
 
@@ -147,6 +149,13 @@ def test_the_same_losses_under_a_budget(
         assert figure(ours.stderr, r"peak ([\d.]+) of") <= budget
         assert figure(ours.stderr, r"([\d.]+) MiB read back") > 0
         assert figure(ours.stderr, r"(\d+) evictions") > 0
+
+
+def test_the_guides_program_keeps_its_budget(programs: Path) -> None:
+    said = run(programs / "guide").stdout
+    peak, budget, steps = re.fullmatch(r"(\d+) of (\d+) bytes, (\d+) steps\n", said).groups()
+    assert (int(budget), int(steps)) == (24 << 20, 3)
+    assert 16 << 20 < int(peak) <= 24 << 20
 
 
 def test_what_cannot_work_is_said(programs: Path) -> None:

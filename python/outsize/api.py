@@ -189,4 +189,5 @@ class budget:
         return run
 
     def stats(self) -> Stats:
+        """As `outsize.stats()`."""
         return stats()

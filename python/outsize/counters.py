@@ -73,10 +73,12 @@ class Stats:
 
     @property
     def stall_seconds(self) -> float:
+        """Time that ops and allocations waited."""
         return self.stall / 1e9
 
     @property
     def stall_share(self) -> float:
+        """The same as a share of all time."""
         return self.stall_seconds / self.seconds if self.seconds > 0 else 0.0
 
     @property
@@ -87,14 +89,17 @@ class Stats:
 
     @property
     def held_back_seconds(self) -> float:
+        """Time in which needed writes waited for the disk write limit."""
         return self.held_back / 1e9
 
     @property
     def verify_seconds(self) -> float:
+        """Time that checksums took, on the I/O threads."""
         return self.verify / 1e9
 
     @property
     def written_bytes_per_day(self) -> float:
+        """What the disk would be written in a day at this pace."""
         return self.write_bytes / self.seconds * 86400 if self.seconds > 0 else 0.0
 
     @property
@@ -105,6 +110,7 @@ class Stats:
         return self.disk_size * SSD_RATED_WRITES / self.written_bytes_per_day
 
     def as_dict(self) -> dict[str, Any]:
+        """Everything as plain data, derived figures included."""
         return asdict(self) | {
             "stall_seconds": self.stall_seconds,
             "stall_share": self.stall_share,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import rules
+from support import pages
 
 MARKDOWN = [path for path in rules.tree() if path.suffix == ".md"]
 GLOSSARY = rules.glossary_rows((rules.ROOT / "docs/GLOSSARY.md").read_text())
@@ -87,6 +88,17 @@ def test_every_decision_record_is_complete():
     for path in records:
         headings = re.findall(r"^## (.+)$", path.read_text(), re.M)
         assert headings == ["Context", "Decision", "Price", "How we would know it is wrong"], path.name
+
+
+@pytest.mark.parametrize("page", sorted((rules.ROOT / "docs/contributing").glob("*.md")), ids=lambda path: path.stem)
+def test_what_contributors_are_shown_keeps_the_rules(page: Path):
+    files = [snippet for snippet in pages.snippets(page.read_text()) if snippet.path.endswith((".h", ".cpp"))]
+    assert len(files) >= 3
+    for snippet in files:
+        lines = [line[1:] for line in snippet.text.splitlines() if line.startswith("+")]
+        text = "\n".join(lines) if snippet.is_change else snippet.text
+        assert rules.wrong_includes(Path(snippet.path), text) == []
+        assert rules.long_cpp_functions(text) == []
 
 
 def test_every_dependency_has_its_reason():
