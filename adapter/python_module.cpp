@@ -270,13 +270,9 @@ class Kernel {
       const OpScope scope(*gate.runtime(), gate.state(), operands, hash_, name_);
       return function_(*arguments);
     } catch (OpError& error) {  // pybind11 does not know PyTorch's exceptions
-      if (error.type != exceptions.budget) {
-        PyErr_SetString(error.type, error.what());
-        throw py::error_already_set();
-      }
+      PyErr_SetString(error.type, error.what());
+      throw py::error_already_set();
     }
-    // Fused kernels may have more operands than fit at once. Page faults bring them piece by piece.
-    return function_(*arguments);
   }
 
  private:

@@ -165,7 +165,10 @@ with outsize.budget("24MiB", faults=sys.argv[1]):
 print(roomy.mechanism, roomy.min_budget_op)
 del inputs, outputs
 with outsize.budget("5MiB", faults=sys.argv[1]):  # less than the kernel's operands
-    assert torch.equal(curve(x.clone()), expected)
+    try:
+        curve(x)
+    except outsize.BudgetError as error:
+        print(error)
 """
 
 
@@ -176,4 +179,5 @@ def test_kernels_of_the_compiler_are_ops(tmp_path: Path, faults: str) -> None:
         env=os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert "inductor::kernel [1048576], [1048576]" in done.stdout
+    assert "inductor::kernel [1048576], [1048576]\n" in done.stdout
+    assert "inductor::kernel [1048576], [1048576] needs 8.0 MiB of tensors" in done.stdout
