@@ -154,6 +154,8 @@ def one_program(program: Any, job: Job) -> str:
     machine.learn = learn_both  # type: ignore[method-assign]
     try:
         machine.run()
+    except (RuntimeError, TypeError, ValueError) as error:  # plain PyTorch refuses it too, or else:
+        machine.failed(error)  # what it computed differs
     finally:
         del machine.learn
     return hashlib.sha256(repr(record.entries).encode()).hexdigest()[:12]
