@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-ROUNDS = 24
-LOOK_EVERY = 6  # rounds: a whole number of turns through what can fail
+ROUNDS = 12
+LOOK_EVERY = 4  # rounds: a whole number of turns through what can fail
 WIDTH = 512  # a weight: 1 MiB
 PROGRAMS: dict[str, Callable[[Any, Any], None]] = {}
 Failure = Callable[[nn.Sequential, Tensor], None]
