@@ -16,7 +16,7 @@ import jail
 MIB = 1 << 20
 BUDGET = 24 * MIB
 LAYERS, WIDTH = 12, 1024  # 48 MiB of weights
-STEPS = 6
+STEPS = 4
 
 
 def mapped(path: str) -> list[Any]:

@@ -81,7 +81,7 @@ def page_out(pid: int) -> dict[str, int]:
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = libc.syscall(PIDFD_OPEN, pid, 0)
     rounds = refused = swapped = 0
-    while not told_to_stop(0.05):
+    while not told_to_stop(0.3):  # what is swapped out has to come back meanwhile
         try:
             for piece in arena_of(pid):
                 done = libc.syscall(PROCESS_MADVISE, descriptor, ctypes.byref(piece), ctypes.c_size_t(1),
