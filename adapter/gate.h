@@ -28,6 +28,7 @@ struct ThreadState {
   // Sites whose name the runtime already has: two ways, newest first. A miss only costs time.
   static constexpr std::size_t kSeenSets = 1024;
   SiteId seen[kSeenSets][2] = {};
+  std::uint32_t names_forgotten = 0;  // as of then
 };
 
 namespace detail {

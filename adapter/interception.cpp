@@ -25,6 +25,10 @@ int current_backward_pass() { return torch::autograd::get_current_graph_task_id(
 void name_site_slowly(host::Runtime& runtime, ThreadState& state, SiteId site,
                       const OperandCollector& operands, const std::string& op_name,
                       bool in_backward) {
+  if (const std::uint32_t forgotten = host::Runtime::names_forgotten(); state.names_forgotten != forgotten) {
+    state.names_forgotten = forgotten;
+    std::fill_n(&state.seen[0][0], 2 * ThreadState::kSeenSets, SiteId{0});
+  }
   runtime.name_site(site, operands.describe(op_name, in_backward).c_str());
   SiteId* const seen = state.seen[site % ThreadState::kSeenSets];
   seen[1] = seen[0];

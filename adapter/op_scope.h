@@ -25,7 +25,7 @@ class OpScope {
     const bool in_backward = current_backward_pass() != -1;
     const SiteId site = operands.site(op_hash, in_backward);
     const SiteId* const seen = state.seen[site % ThreadState::kSeenSets];
-    if (seen[0] != site && seen[1] != site) {
+    if ((seen[0] != site && seen[1] != site) || state.names_forgotten != host::Runtime::names_forgotten()) {
       name_site_slowly(runtime, state, site, operands, op_name, in_backward);
     }
     const Status status = runtime.op_begin(site, operands.operands(), in_backward);

@@ -258,7 +258,22 @@ void Runtime::op_end() noexcept {
 void Runtime::name_site(SiteId site, const char* name) {
   Impl& m = *the_impl_;
   std::lock_guard guard(m.lock);
+  if (m.names.size() >= kNamesMax) {
+    m.forget_names();
+    names_forgotten_.fetch_add(1, std::memory_order_relaxed);
+  }
   m.names.emplace(site, name);
+}
+
+// All but those of running ops and of what a report names.
+void Runtime::Impl::forget_names() {
+  const SiteId needed = engine->stats().need_site;
+  std::erase_if(names, [&](const auto& name) {
+    const SiteId site = name.first;
+    return site != needed && !untracked.names(site) && std::ranges::none_of(threads, [site](const auto& slot) {
+      return std::ranges::find(slot->sites, site) != slot->sites.end();
+    });
+  });
 }
 
 void Runtime::step() {
@@ -404,6 +419,7 @@ Stats Runtime::stats() const {
   s.writes = e.writes;
   s.evictions = e.evictions;
   s.min_budget = m.min_budget();
+  s.named_sites = m.names.size();
   s.min_budget_op = m.op_name(e.need_site, "");
   s.small_held = m.small->held();
   s.small_live = m.small->live();

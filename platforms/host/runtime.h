@@ -8,6 +8,7 @@
 // that may block say so; what a thread should let go of meanwhile (the GIL) is up to WaitHooks.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -57,6 +58,7 @@ struct Stats {
   Nanos stall = 0;              // time ops and allocations waited
   std::int64_t steps = 0, ops = 0, raw_faults = 0, reads = 0, writes = 0, evictions = 0;
   Bytes min_budget = 0;         // the smallest budget this program would run in, as seen so far
+  std::size_t named_sites = 0;
   std::string min_budget_op;    // the op that needs it (name registered with name_site)
   Bytes small_held = 0, small_live = 0;
   Bytes arena_bytes = 0;        // address space in use by live extents
@@ -132,8 +134,12 @@ class Runtime {
   Status expect_untracked(std::size_t bytes, const std::string& op);
   bool has_process_budget() const noexcept;
 
-  // For messages and reports only: remembers a printable name of a site (first one wins).
+  // For messages and reports only: remembers a printable name of a site (first one wins). Where shapes
+  // never recur there is no end of sites: of so many, those that no message needs are forgotten.
+  static constexpr std::size_t kNamesMax = 1U << 15;
   void name_site(SiteId site, const char* name);
+  // How often that has happened: whoever remembers what he has named must name it again.
+  static std::uint32_t names_forgotten() noexcept { return names_forgotten_.load(std::memory_order_relaxed); }
 
   // Marks the boundary between training steps. May block for bookkeeping, never on I/O.
   void step();
@@ -159,6 +165,7 @@ class Runtime {
 
  private:
   Runtime();
+  static inline std::atomic<std::uint32_t> names_forgotten_{0};
 };
 
 }  // namespace outsize::host

@@ -131,6 +131,7 @@ struct Runtime::Impl {
   void resolve(std::span<const Operand> operands);
   Error refusal_error(const ThreadSlot& slot, const char* doing) const;
   std::string op_name(SiteId site, const char* otherwise) const;
+  void forget_names();
   Error budget_error(Bytes needed, const char* doing, SiteId site) const;
   Error told_in_op(Error error, const char* doing, SiteId site) const;
   Status wait(ThreadSlot& slot, const char* doing, Nanos since);

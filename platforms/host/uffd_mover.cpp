@@ -4,6 +4,7 @@
 // closed = no page, open = page, guarded = page with the write-protect bit. A registered range must
 // never be written while it has no page (the write would wait for us), so fresh pages are made in
 // an unregistered staging mapping and moved in.
+#include <fcntl.h>
 #include <linux/userfaultfd.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -68,6 +69,7 @@ class UffdMover final : public PageMover {
   Status make_staging();
   Status populate_by_move(void* address, Bytes bytes);
   Status populate_by_copy(void* address, Bytes bytes);
+  static bool moved_untold(void* src, void* dst);
   Moved move(void* src, void* dst, Bytes bytes, bool wake);
   Moved copy(void* src, void* dst, Bytes bytes, bool guarded);
   Status move_piece(void* src, void* dst, Bytes bytes, bool guarded, bool may_move);
@@ -151,6 +153,23 @@ std::size_t UffdMover::collect(void* self, Fault* faults, std::size_t capacity) 
   return count;
 }
 
+// The kernel (6.18) may move a page that it has swapped out and report the page before it as the last.
+// Then it is gone from the source and there at the destination; two ranges that were mixed up look
+// otherwise.
+bool UffdMover::moved_untold(void* src, void* dst) {
+  constexpr std::uint64_t kPresentOrSwapped = 3ULL << 62;
+  const int pages = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  if (pages < 0) return false;
+  std::uint64_t entries[2] = {};
+  bool known = true;
+  for (int i = 0; i < 2; ++i) {
+    const auto at = static_cast<off_t>(address_of(i == 0 ? src : dst) / kPageBytes * sizeof *entries);
+    known = known && pread(pages, &entries[i], sizeof *entries, at) == sizeof *entries;
+  }
+  close(pages);
+  return known && (entries[0] & kPresentOrSwapped) == 0 && (entries[1] & kPresentOrSwapped) != 0;
+}
+
 UffdMover::Moved UffdMover::move(void* src, void* dst, Bytes bytes, bool wake) {
   Moved done;
   for (int refused = 0; done.bytes < bytes;) {
@@ -167,6 +186,11 @@ UffdMover::Moved UffdMover::move(void* src, void* dst, Bytes bytes, bool wake) {
     if (done.error == EAGAIN && argument.moved > 0) {
       // Part of it. The reason, if it stays, comes with the next call.
       done.bytes += argument.moved;
+      refused = 0;
+      continue;
+    }
+    if (done.error == EEXIST && moved_untold(advance(src, done.bytes), advance(dst, done.bytes))) {
+      done.bytes += kPageBytes;
       refused = 0;
       continue;
     }
@@ -308,6 +332,8 @@ Status UffdMover::move_out(void* src, void* dst, Bytes bytes) {
   if (!page_aligned(src, bytes) || !page_aligned(dst, bytes)) return misaligned("move_out", src, bytes);
   Moved moved;
   if (move_) moved = move(src, dst, bytes, true);
+  // A page that the kernel has swapped out keeps its protection on its way.
+  if (moved.bytes > 0) (void)write_protect(dst, moved.bytes, false);
   if (moved.bytes == bytes) return {};
   // Shared with a forked child, or pinned by somebody's I/O: these pages cannot move. Give them
   // back and take fresh ones.

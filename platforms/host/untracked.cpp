@@ -6,8 +6,16 @@ namespace outsize::host {
 
 void UntrackedLedger::note(SiteId site, Bytes rise) {
   if (rise < kNoise) return;
+  if (rises_.size() >= kSitesMax && !rises_.contains(site)) forget_smaller_half();
   Bytes& largest = rises_[site].most;
   largest = std::max(largest, rise);
+}
+
+void UntrackedLedger::forget_smaller_half() {
+  const std::vector<Untracked> kept = largest(kSitesMax / 2);
+  std::unordered_map<SiteId, Rise> rises;
+  for (const Untracked& one : kept) rises.emplace(one.site, rises_[one.site]);
+  rises_.swap(rises);
 }
 
 // A run ended before this look.

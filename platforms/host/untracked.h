@@ -25,6 +25,7 @@ struct Untracked {
 class UntrackedLedger {
  public:
   static constexpr Bytes kNoise = 4 * kMiB;  // smaller rises are not looked at
+  static constexpr std::size_t kSitesMax = 1U << 12;  // where shapes never recur there is no end of them
 
   struct Running {
     ThreadId thread = 0;
@@ -36,6 +37,8 @@ class UntrackedLedger {
   void look(Bytes outside, std::span<const Running> running);
   // The most that runs of this op site have taken and given back so far. What stayed is no scratch.
   Bytes seen(SiteId site) const;
+  // Whether it may be among the largest.
+  bool names(SiteId site) const { return rises_.contains(site); }
 
   // This thread's op is about to take so many bytes, until it ends.
   void expect(ThreadId thread, Bytes bytes);
@@ -68,6 +71,7 @@ class UntrackedLedger {
   };
 
   void note(SiteId site, Bytes rise);
+  void forget_smaller_half();
   void end(Run& run, Bytes outside);
 
   std::unordered_map<SiteId, Rise> rises_;

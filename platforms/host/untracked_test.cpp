@@ -114,5 +114,20 @@ TEST(UntrackedLedger, WhatAnOpWillTakeIsTakenOffOnce) {
   EXPECT_EQ(ledger.tensors_in(whole), 824 * kMiB - margin);
 }
 
+TEST(UntrackedLedger, RemembersSoManySitesAndTheLargestOfThem) {
+  UntrackedLedger ledger;
+  ledger.look(0, {});
+  constexpr SiteId kSites = 3 * UntrackedLedger::kSitesMax;
+  for (SiteId site = 1; site <= kSites; ++site) {
+    const UntrackedLedger::Running one{0, site, site};
+    ledger.look(0, {&one, 1});
+    ledger.look((8 + static_cast<Bytes>(site % 7)) * kMiB + static_cast<Bytes>(site == 99) * kGiB, {&one, 1});
+    ledger.look(0, {});
+  }
+  EXPECT_LE(ledger.largest(kSites).size(), UntrackedLedger::kSitesMax + 1);
+  EXPECT_EQ(ledger.largest(1).at(0).site, 99U);
+  EXPECT_GT(ledger.seen(99), kGiB);
+}
+
 }  // namespace
 }  // namespace outsize::host

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from outsize.signals import HeldBack
+
 if TYPE_CHECKING:
     from outsize.counters import Stats
     from outsize.session import Session
@@ -79,27 +81,30 @@ def enable(
     from outsize.session import Options, Session
 
     core = compiled.load()
+    options = Options(
+        budget=budget,
+        budget_rss=budget_rss,
+        policy=policy,
+        spill_dir=os.fspath(spill_dir),
+        spill_limit=spill_limit,
+        disk_write_limit=disk_write_limit,
+        faults=faults,
+        io_threads=io_threads,
+        verify=verify,
+        decision_log=os.fspath(decision_log),
+    )
     with _lock:
         if _session is not None:
             raise core.OutsizeError(
                 f"A budget is in force already ({_session.options.budget}): leave its `with` block"
                 " or call outsize.disable() first. Budgets do not nest."
             )
-        _session = Session(
-            core,
-            Options(
-                budget=budget,
-                budget_rss=budget_rss,
-                policy=policy,
-                spill_dir=os.fspath(spill_dir),
-                spill_limit=spill_limit,
-                disk_write_limit=disk_write_limit,
-                faults=faults,
-                io_threads=io_threads,
-                verify=verify,
-                decision_log=os.fspath(decision_log),
-            ),
-        )
+        try:
+            with HeldBack():
+                _session = Session(core, options)
+        except BaseException:  # Ctrl-C as well
+            disable()
+            raise
 
 
 def disable() -> None:
@@ -108,7 +113,7 @@ def disable() -> None:
     Raises OutsizeError, and changes nothing, if RAM cannot hold what has been spilled.
     """
     global _session, _last
-    with _lock:
+    with _lock, HeldBack():
         if _session is not None:
             _last = _session.close()
             _session = None
@@ -164,8 +169,15 @@ class budget:
         self._enable = functools.partial(enable, budget, policy, **options)
 
     def __enter__(self) -> budget:
-        self._enable()
-        return self
+        before = _session
+        try:
+            with HeldBack():
+                self._enable()
+                return self
+        except BaseException:  # nobody would end what was not begun
+            if _session is not before:
+                disable()
+            raise
 
     def __exit__(
         self,

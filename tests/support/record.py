@@ -15,7 +15,10 @@ def digest(tensor: torch.Tensor) -> str:
         tensor = tensor.coalesce()
         return digest(tensor.indices()) + digest(tensor.values())
     sha = hashlib.sha256(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
-    sha.update(tensor.contiguous().view(-1).view(torch.uint8).numpy().data)
+    tensor = tensor.contiguous()
+    # As one row of bytes, whatever stride it has where it has a single element.
+    flat = tensor.as_strided((tensor.numel(),), (1,))
+    sha.update(flat.view(torch.uint8).numpy().data)
     return sha.hexdigest()[:16]
 
 
