@@ -280,7 +280,7 @@ TEST(PageMover, TouchedPagesAreThereAndKeepTheirBytes) {
   auto* const bytes = static_cast<char*>(pages);
   bytes[0] = 7;
   touch_pages(pages, 5 * kPage);
-  EXPECT_EQ(MoverRig::resident(pages, kChunk), 5 * kPage);
+  EXPECT_EQ(MoverRig::resident(bytes, kChunk), 5 * kPage);
   EXPECT_EQ(bytes[0], 7);
   munmap(pages, static_cast<std::size_t>(kChunk));
 }

@@ -180,7 +180,14 @@ void SmallStorages::forget(ExtentId extent) {
 }
 
 void SmallStorages::on_evict(ExtentId extent) {
-  if (open_ != nullptr && open_->id == extent) close(*open_);
+  Page& page = *by_id_[extent];
+  if (&page == open_) {
+    close(page);
+  } else if (page.long_lived && page.live == 0) {
+    // Opened for a block that was outrun: no death would ever release it.
+    leave_lists(page);
+    emptied_.push_back(extent);
+  }
 }
 
 void SmallStorages::step() {

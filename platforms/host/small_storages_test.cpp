@@ -68,6 +68,23 @@ TEST_F(SmallStoragesTest, AnExtentThatLeavesEmptyIsHandedOverForRelease) {
   EXPECT_NE(birth().first, extent);
 }
 
+TEST_F(SmallStoragesTest, AnExtentForLongLivedBlocksThatLeavesBeforeTheFirstIsHandedOver) {
+  const auto [survivor, address] = birth();
+  evict(survivor);  // closed, with a block that outlives the next steps
+  for (int step = 0; step < 3; ++step) small_.step();
+  ExtentId extent = kNoExtent;
+  ASSERT_EQ(small_.allocate(kBlock, kSite, extent), nullptr);  // no hole in RAM
+  const ExtentId opened = open();
+  evict(opened);  // somebody needed the room more
+  EXPECT_EQ(small_.take_emptied(), opened);
+  EXPECT_EQ(small_.take_emptied(), kNoExtent);
+  small_.forget(opened);
+  EXPECT_EQ(small_.held(), kSharedBytes);
+  evict(survivor);  // with its block it stays
+  EXPECT_EQ(small_.take_emptied(), kNoExtent);
+  EXPECT_TRUE(small_.deallocate(survivor, address));
+}
+
 TEST_F(SmallStoragesTest, AnExtentThatLeavesWithLiveBlocksGoesWithTheLast) {
   const auto [extent, first] = birth();
   const char* second = birth().second;
