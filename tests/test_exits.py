@@ -29,10 +29,6 @@ def ended(mechanism: str) -> dict[str, Any]:
     return run_json("exit_cases.py", *args, timeout=600)
 
 
-def own_frames(text: str) -> str:
-    return "\n".join(line for line in text.splitlines() if "outsize" not in line)
-
-
 @pytest.mark.parametrize("mechanism", mechanisms())
 @pytest.mark.parametrize("case", CASES)
 def test_ends_as_plain(case: str, mechanism: str) -> None:

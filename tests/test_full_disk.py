@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from support.launch import MIB, mechanisms, run_json
+from support.launch import MIB, mechanism_options, mechanisms, run_json
 
 SIZE = 224 * MIB
 
@@ -49,7 +49,7 @@ def small_disk() -> Iterator[Path]:
 
 @pytest.mark.parametrize("mechanism", mechanisms())
 def test_the_program_goes_on_when_there_is_room_again(mechanism: str, small_disk: Path) -> None:
-    args = ["--jail"] if mechanism == "signal" else ["--faults", mechanism]
+    args = mechanism_options(mechanism)
     report = run_json("full_disk.py", str(small_disk), *args)
     assert report["full"] == 4
     start = report["at the start"]

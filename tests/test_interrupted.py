@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from support.launch import MIB, clean_environment, mechanisms, run_json
+from support.launch import MIB, clean_environment, mechanism_options, mechanisms, run_json
 
 SEED = os.environ.get("OUTSIZE_TEST_SEED", "3")
 
@@ -25,7 +25,7 @@ SEED = os.environ.get("OUTSIZE_TEST_SEED", "3")
 @pytest.mark.parametrize("mechanism", mechanisms())
 def test_interrupted_steps_and_budgets(mechanism: str) -> None:
     print("seed", SEED)
-    args = ["--jail"] if mechanism == "signal" else ["--faults", mechanism]
+    args = mechanism_options(mechanism)
     report = run_json("interrupt_cases.py", *args, "--seed", SEED)
     print(report["hits"], report["spans"])
     stats = report["stats"]

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.launch import MIB, clean_environment, mechanisms, run_json
+from support.launch import MIB, clean_environment, mechanism_options, mechanisms, run_json
 
 FULL = os.environ.get("OUTSIZE_TEST_FULL") == "1"
 SEED = os.environ.get("OUTSIZE_TEST_SEED", "2")
@@ -34,7 +34,7 @@ UNDER_WAY = 16
 
 
 def hunt(program: str, mechanism: str, *args: str, timeout: float = 600) -> dict[str, Any]:
-    place = ["--jail"] if mechanism == "signal" else ["--faults", mechanism]
+    place = mechanism_options(mechanism)
     return run_json("fault_worker.py", program, *place, "--mechanism", mechanism, *args,
                     timeout=timeout)  # fmt: skip
 

@@ -27,7 +27,7 @@ from typing import Any
 
 import pytest
 from support.cgroup import Cgroup, memory_cgroup
-from support.launch import MIB, SUPPORT, clean_environment, mechanisms, run_json
+from support.launch import MIB, SUPPORT, clean_environment, mechanism_options, mechanisms, run_json
 
 from outsize.bench.memory import limits
 from outsize.bench.swap import SwapUnavailable
@@ -236,7 +236,7 @@ OBJECTS = 10_000 * 1024
 
 @pytest.mark.parametrize("mechanism", mechanisms())
 def test_ten_thousand_kept_losses_leave_everything_flat(mechanism: str) -> None:
-    args = ["--jail"] if mechanism == "signal" else ["--faults", mechanism]
+    args = mechanism_options(mechanism)
     report = run_json("flat.py", *args, timeout=TIMEOUT)
     assert report["mechanism"].startswith(mechanism)
     assert len(report["losses"]) == 10_000 and len(set(report["losses"])) > 9_000

@@ -18,7 +18,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from support.launch import MIB, SUPPORT, clean_environment, mechanisms
+from support.launch import MIB, SUPPORT, clean_environment, mechanism_options, mechanisms
 
 EXAMPLES = int(os.environ.get("OUTSIZE_TEST_EXAMPLES", "6"))
 SEED = os.environ.get("OUTSIZE_TEST_SEED", "")
@@ -39,7 +39,7 @@ def lines(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("mechanism", mechanisms())
 def test_same_bits(mechanism: str) -> None:
-    args = ["--jail"] if mechanism == "signal" else ["--faults", mechanism]
+    args = mechanism_options(mechanism)
     args += ["--examples", str(EXAMPLES)] + (["--seed", SEED, "--shrink"] if SEED else [])
     print("seed", SEED or "none: the same programs every time")
     done = worker(*args, seconds=SECONDS_EACH * EXAMPLES)

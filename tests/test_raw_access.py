@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 import pytest
-from support.launch import mechanisms, run_json
+from support.launch import mechanism_options, mechanisms, run_json
 
 CASES = [
     "views_read", "views_of_views", "writes_survive", "views_written_for_long",
@@ -23,7 +23,7 @@ CASES = [
 @pytest.mark.parametrize("mechanism", mechanisms())
 @pytest.mark.parametrize("case", CASES)
 def test_right_bytes(case: str, mechanism: str, tmp_path: Path) -> None:
-    args = ["--jail"] if mechanism == "signal" else ["--faults", mechanism]
+    args = mechanism_options(mechanism)
     os.chmod(tmp_path, 0o777)  # the case may run as an ordinary user
     stats = run_json("raw_worker.py", case, str(tmp_path), *args)
     assert stats["mechanism"].startswith(mechanism)

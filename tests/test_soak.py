@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.launch import MIB, SUPPORT, clean_environment, mechanisms
+from support.launch import MIB, SUPPORT, clean_environment, mechanism_options, mechanisms
 
 FULL = os.environ.get("OUTSIZE_TEST_FULL", "") not in ("", "0")
 SEED = os.environ.get("OUTSIZE_TEST_SEED", "1")
@@ -55,7 +55,7 @@ def test_nothing_grows_and_all_bits_are_right(tmp_path: Path) -> None:
             if mechanism.marks[0].args[0]:
                 continue  # no userfaultfd here
             mechanism = mechanism.values[0]
-        args = ["--jail"] if mechanism == "signal" else ["--faults", mechanism]
+        args = mechanism_options(mechanism)
         ours = soak(tmp_path, *args)
         figures(mechanism, ours)
         check(plain, ours, mechanism)

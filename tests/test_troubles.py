@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from support.launch import MIB, mechanisms, run_json
+from support.launch import MIB, mechanism_options, mechanisms, run_json
 
 PROGRAMS = [
     "errors_many_times_over", "generators_and_tracebacks_held_for_long", "garbage_in_cycles",
@@ -21,7 +21,7 @@ PROGRAMS = [
 
 @cache
 def programs(mechanism: str) -> dict[str, Any]:
-    args = ["--jail"] if mechanism == "signal" else ["--faults", mechanism]
+    args = mechanism_options(mechanism)
     return run_json("trouble_worker.py", *args, timeout=600)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from support.launch import MIB, mechanisms, run_json
+from support.launch import MIB, mechanism_options, mechanisms, run_json
 
 
 @pytest.mark.parametrize("mechanism", mechanisms())
 def test_pins_hold_and_hints_bring_bytes_before_they_are_needed(mechanism: str) -> None:
-    args = ["--jail"] if mechanism == "signal" else ["--faults", mechanism]
+    args = mechanism_options(mechanism)
     report = run_json("wishes_worker.py", *args)
     for policy in ("lookahead", "ondemand"):
         hints, pins = report[policy]["hints"], report[policy]["pins"]

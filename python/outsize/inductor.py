@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib
 import sys
 from collections.abc import Callable
 from typing import Any
 
 from outsize.compiled import Core
 from outsize.patching import Patches
-
-_MODULE = "torch._inductor.async_compile"
 
 
 def cover_inductor(core: Core, patches: Patches) -> None:
@@ -42,8 +41,7 @@ def cover_inductor(core: Core, patches: Patches) -> None:
 
 def _cover(core: Core, patches: Patches) -> None:
     try:
-        __import__(_MODULE)
-        async_compile: Any = sys.modules[_MODULE]
+        async_compile: Any = importlib.import_module("torch._inductor.async_compile")
         load = async_compile.AsyncCompile.cpp_pybinding
         later = async_compile.LambdaFuture
     except (ImportError, AttributeError):

@@ -11,20 +11,17 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from registry import Registry
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 ROUNDS = 12
 LOOK_EVERY = 4  # rounds: a whole number of turns through what can fail
 WIDTH = 512  # a weight: 1 MiB
-PROGRAMS: dict[str, Callable[[Any, Any], None]] = {}
+PROGRAMS: Registry[Callable[[Any, Any], None]] = Registry()
+program = PROGRAMS.add
 Failure = Callable[[nn.Sequential, Tensor], None]
 FAILURES: list[Failure] = []
-
-
-def program(function: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
-    PROGRAMS[function.__name__] = function
-    return function
 
 
 def make_model() -> nn.Sequential:

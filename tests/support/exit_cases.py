@@ -24,18 +24,15 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import jail
+from registry import Registry
 
 MIB = 1 << 20
 BUDGET = 16 * MIB
 HANGING = 120  # seconds
 Budget = Callable[[], AbstractContextManager[Any]]
-CASES: dict[str, Callable[[Budget], None]] = {}
+CASES: Registry[Callable[[Budget], None]] = Registry()
+case = CASES.add
 KEPT: list[Any] = []  # dies with the interpreter
-
-
-def case(function: Callable[[Budget], None]) -> Callable[[Budget], None]:
-    CASES[function.__name__] = function
-    return function
 
 
 def many(first: int = 0) -> list[Any]:

@@ -14,14 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from registry import Registry
 
-CASES: dict[str, Callable[[Path], None]] = {}
+CASES: Registry[Callable[[Path], None]] = Registry()
+case = CASES.add
 HANGING = 120  # seconds
-
-
-def case(function: Callable[[Path], None]) -> Callable[[Path], None]:
-    CASES[function.__name__] = function
-    return function
 
 
 def fork(work: Callable[[], None]) -> int:

@@ -16,15 +16,12 @@ from typing import Any
 
 import torch
 from record import digest
+from registry import Registry
 from torch import Tensor, nn
 
 HANGING = 120  # seconds
-PROGRAMS: dict[str, Callable[[Any, Any], None]] = {}
-
-
-def program(function: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
-    PROGRAMS[function.__name__] = function
-    return function
+PROGRAMS: Registry[Callable[[Any, Any], None]] = Registry()
+program = PROGRAMS.add
 
 
 def told_by_child(tell: Callable[[], str]) -> str:

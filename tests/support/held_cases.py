@@ -1,5 +1,5 @@
 """Programs of trouble_worker.py in which generators, tracebacks and frames hold tensors longer than
-anybody wants: across steps, across failed steps, and (in ends.py) across the end of a budget."""
+anybody wants: across steps, across failed steps, and (in exit_cases.py) across the end of a budget."""
 
 from __future__ import annotations
 
@@ -8,15 +8,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+from registry import Registry
 from torch import Tensor, nn
 
-PROGRAMS: dict[str, Callable[[Any, Any], None]] = {}
+PROGRAMS: Registry[Callable[[Any, Any], None]] = Registry()
+program = PROGRAMS.add
 LENGTH = 1 << 18  # numbers: 1 MiB
-
-
-def program(function: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
-    PROGRAMS[function.__name__] = function
-    return function
 
 
 def batches(count: int, made: list[str]) -> Iterator[Tensor]:

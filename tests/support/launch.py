@@ -52,9 +52,13 @@ def run_json(script: str, *args: str, timeout: float = 300, **environment: str) 
     return report
 
 
+def mechanism_options(mechanism: str) -> list[str]:
+    """A worker's options (jail.add_options). The signal path runs in a jail, where `auto` has to find it."""
+    return ["--jail"] if mechanism == "signal" else ["--faults", mechanism]
+
+
 def run_worker(program: str, mechanism: str, budgets: list[str] | None = None) -> dict[str, Any]:
-    """The signal path runs in a jail, where `auto` has to find it."""
-    args = ["--jail"] if mechanism == "signal" else ["--faults", mechanism]
+    args = mechanism_options(mechanism)
     if budgets:
         args += ["--budgets", *budgets]
     return run_json("worker.py", program, *args)

@@ -12,14 +12,11 @@ from collections.abc import Callable, Iterable
 import torch
 import torch.nn.functional as F
 from record import Record
+from registry import Registry
 from torch import Tensor, nn
 
-PROGRAMS: dict[str, Callable[[Record], None]] = {}
-
-
-def program(function: Callable[[Record], None]) -> Callable[[Record], None]:
-    PROGRAMS[function.__name__] = function
-    return function
+PROGRAMS: Registry[Callable[[Record], None]] = Registry()
+program = PROGRAMS.add
 
 
 def train(

@@ -24,17 +24,14 @@ from typing import Any
 
 import jail
 import numpy as np
+from registry import Registry
 
 MIB = 1 << 20
 BUDGET = 24 * MIB
 LENGTH = MIB  # numbers in a tensor: 4 MiB
 PAGE = os.sysconf("SC_PAGE_SIZE")
-CASES: dict[str, Callable[[Path], None]] = {}
-
-
-def case(function: Callable[[Path], None]) -> Callable[[Path], None]:
-    CASES[function.__name__] = function
-    return function
+CASES: Registry[Callable[[Path], None]] = Registry()
+case = CASES.add
 
 
 def pattern(seed: int) -> np.ndarray:

@@ -60,14 +60,14 @@ def running_ops(faults: str) -> None:
     # Nobody is believed to be inside an op any more: where no room can be made one is refused, and
     # does not wait for somebody to end an op.
     with outsize.budget(24 * MIB, faults=faults):
-        core, held = compiled.load(), torch.ones(5 * MIB)
-        core.pin(held)
+        held = torch.ones(5 * MIB)
+        pin = compiled.load().pin(held)
         try:
             torch.empty(2 * MIB)
         except torch.OutOfMemoryError:
             return
         finally:
-            core.unpin(held)
+            pin.release()
     raise AssertionError("28 MiB were resident in a budget of 24 MiB")
 
 

@@ -3,7 +3,7 @@
     python trouble_worker.py OUTPUT.json [--faults userfaultfd|signal|auto] [--jail] [PROGRAM …]
 
 A program's own view of itself must be the same in both: what it computes, what it is told, and that
-nothing of what failed stays behind. The troubles themselves are in errors_cases.py, held_cases.py and
+nothing of what failed stays behind. The troubles themselves are in error_cases.py, held_cases.py and
 fork_steps.py.
 """
 

@@ -19,11 +19,3 @@ Program = Callable[[Record], None]
 
 def programs(chapter: str) -> dict[str, Program]:
     return importlib.import_module(f"repertoire.{chapter}").PROGRAMS
-
-
-class Chapter(dict[str, Program]):
-    """The programs of one module, by name."""
-
-    def program(self, function: Program) -> Program:
-        self[function.__name__] = function
-        return function

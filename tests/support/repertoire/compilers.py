@@ -14,11 +14,11 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from record import Record
-from repertoire import Chapter
+from registry import Registry
 from torch import Tensor, nn
 
-PROGRAMS = Chapter()
-program = PROGRAMS.program
+PROGRAMS = Registry()
+program = PROGRAMS.add
 WIDTH = 384
 
 

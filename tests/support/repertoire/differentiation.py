@@ -9,12 +9,12 @@ import torch
 import torch.autograd.forward_ad as forward_ad
 import torch.nn.functional as F
 from record import Record
-from repertoire import Chapter
+from registry import Registry
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
-PROGRAMS = Chapter()
-program = PROGRAMS.program
+PROGRAMS = Registry()
+program = PROGRAMS.add
 WIDTH = 384
 
 

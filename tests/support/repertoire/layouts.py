@@ -7,11 +7,11 @@ import warnings
 import torch
 import torch.nn.functional as F
 from record import Record
-from repertoire import Chapter
+from registry import Registry
 from torch import Tensor, nn
 
-PROGRAMS = Chapter()
-program = PROGRAMS.program
+PROGRAMS = Registry()
+program = PROGRAMS.add
 
 
 def parts_of(tensor: Tensor) -> list[Tensor]:

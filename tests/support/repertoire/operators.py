@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 from record import Record
-from repertoire import Chapter
+from registry import Registry
 from torch import Tensor, nn
 
-PROGRAMS = Chapter()
-program = PROGRAMS.program
+PROGRAMS = Registry()
+program = PROGRAMS.add
 
 
 def trained(record: Record, model: nn.Module, loss: Tensor) -> None:

@@ -18,11 +18,11 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from record import Record
-from repertoire import Chapter
+from registry import Registry
 from torch import Tensor, nn
 
-PROGRAMS = Chapter()
-program = PROGRAMS.program
+PROGRAMS = Registry()
+program = PROGRAMS.add
 SIDE = 512  # a megabyte of floats
 
 

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 import torch
 import torch.nn.functional as F
 from record import Record
-from repertoire import Chapter
+from registry import Registry
 from torch import Tensor, nn
 from torch.nn.utils import prune
 
-PROGRAMS = Chapter()
-program = PROGRAMS.program
+PROGRAMS = Registry()
+program = PROGRAMS.add
 WIDTH = 384  # a weight is 576 KiB
 
 
