@@ -16,8 +16,9 @@ if(NOT CMAKE_SYSTEM_NAME STREQUAL "Linux")
 endif()
 
 # A debug build of the host platform is dominated by checks in tight page loops; -O1 keeps stack
-# traces readable and the tests quick.
-set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g -fno-omit-frame-pointer")
+# traces readable and the tests quick. -g1 has lines and no variables: the tests build in two thirds of
+# the time.
+set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1 -fno-omit-frame-pointer")
 # The frame pointer costs nothing measurable and lets perf and the crash handler walk the stack.
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1 -fno-omit-frame-pointer -DNDEBUG")
 
@@ -97,6 +98,8 @@ function(outsize_tests name sources)
     return()
   endif()
   add_executable(${name} ${sources})
+  # What nearly every test includes, read once.
+  target_precompile_headers(${name} PRIVATE <gtest/gtest.h> <memory> <string> <vector>)
   target_link_libraries(${name} PRIVATE ${ARGN} outsize_flags GTest::gtest GTest::gmock
                                         GTest::gtest_main)
   # PRE_TEST: listing the tests at build time would run a sanitized binary during the build.

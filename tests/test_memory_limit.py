@@ -51,7 +51,7 @@ class Model:
         return self.peak * percent // 100 // MIB * MIB
 
 
-GPT2_SMALL = Model("GPT-2 small", (), 4078 * MIB, 8 if FULL else 3)
+GPT2_SMALL = Model("GPT-2 small", (), 4078 * MIB, 8 if FULL else 2)
 FOUR_LAYERS = Model("four layers", ("--layers", "4", "--width", "512"), 863 * MIB, 2)
 
 # Says what is resident once the example has imported all it imports.

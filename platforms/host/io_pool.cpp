@@ -69,12 +69,12 @@ Error transfer_error(const IoRequest& request, std::int64_t offset, Bytes asked,
                    : "Check the disk behind the spill directory (dmesg), or name another with --spill-dir."};
 }
 
-Status run_piece(const IoRequest& request, Bytes from, Bytes bytes) {
+Status run_piece(const IoRequest& request, Bytes from, Bytes bytes, Bytes at_once) {
   Bytes done = 0;
   while (done < bytes) {
     char* memory = static_cast<char*>(request.memory) + from + done;
     const std::int64_t offset = request.offset + from + done;
-    const auto size = static_cast<std::size_t>(bytes - done);
+    const auto size = static_cast<std::size_t>(std::min(bytes - done, at_once));
     const ssize_t got = request.kind == IoRequest::Kind::kRead
                             ? pread(request.fd, memory, size, offset)
                             : pwrite(request.fd, memory, size, offset);

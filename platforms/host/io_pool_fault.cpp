@@ -4,11 +4,37 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
+#include <thread>
 
 namespace outsize::host {
+namespace {
+
+// Longer than many transfers take.
+constexpr std::chrono::milliseconds kLateBy{20};
+
+bool kind_of(const std::string& name, InjectedFault* fault) {
+  using Kind = InjectedFault::Kind;
+  struct Named {
+    const char* name;
+    Kind kind;
+    int error;
+  };
+  constexpr Named kKinds[] = {{"EIO", Kind::kErrno, EIO}, {"ENOSPC", Kind::kErrno, ENOSPC},
+                              {"SHORT", Kind::kShort, 0}, {"FLIP", Kind::kFlip, 0},
+                              {"LATE", Kind::kLate, 0}, {"PARTS", Kind::kParts, 0}};
+  for (const Named& known : kKinds) {
+    if (name != known.name) continue;
+    *fault = {known.kind, known.error, 0};
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
 
 FaultPlan FaultPlan::parse(const std::string& text, bool* valid) {
   FaultPlan plan;
@@ -27,14 +53,8 @@ FaultPlan FaultPlan::parse(const std::string& text, bool* valid) {
     } else if (key == "kind" && (value == "read" || value == "write")) {
       plan.reads_ = value == "read";
       plan.writes_ = value == "write";
-    } else if (key == "error" && value == "EIO") {
-      plan.fault_ = {InjectedFault::Kind::kErrno, EIO, 0};
-    } else if (key == "error" && value == "ENOSPC") {
-      plan.fault_ = {InjectedFault::Kind::kErrno, ENOSPC, 0};
-    } else if (key == "error" && value == "SHORT") {
-      plan.fault_ = {InjectedFault::Kind::kShort, 0, 0};
-    } else if (key == "error" && value == "FLIP") {
-      plan.fault_ = {InjectedFault::Kind::kFlip, 0, 0};
+    } else if (key == "error" && kind_of(value, &plan.fault_)) {
+      continue;
     } else {
       *valid = false;
     }
@@ -89,18 +109,26 @@ Status flip(const IoRequest& request, std::int64_t number) {
 }  // namespace
 
 Status run_injected(const IoRequest& request, const InjectedFault& fault) {
-  if (fault.kind == InjectedFault::Kind::kErrno) {
-    return transfer_error(request, request.offset, request.bytes, 0, fault.error);
+  switch (fault.kind) {
+    case InjectedFault::Kind::kErrno:
+      return transfer_error(request, request.offset, request.bytes, 0, fault.error);
+    case InjectedFault::Kind::kFlip:
+      if (Status status = run_piece(request, 0, request.bytes); !status) return status;
+      return flip(request, fault.number);
+    case InjectedFault::Kind::kShort: {
+      const Bytes half = request.bytes / 2 / kPageBytes * kPageBytes;
+      if (Status status = run_piece(request, 0, half); !status) return status;
+      return transfer_error(request, request.offset + half, request.bytes - half, 0, 0);
+    }
+    case InjectedFault::Kind::kLate:
+      std::this_thread::sleep_for(kLateBy);
+      break;
+    case InjectedFault::Kind::kParts:
+      return run_piece(request, 0, request.bytes, kPageBytes);
+    case InjectedFault::Kind::kNone:
+      break;
   }
-  if (fault.kind == InjectedFault::Kind::kFlip) {
-    if (Status status = run_piece(request, 0, request.bytes); !status) return status;
-    return flip(request, fault.number);
-  }
-  const Bytes half = request.bytes / 2 / kPageBytes * kPageBytes;
-  if (half > 0) {
-    if (Status status = run_piece(request, 0, half); !status) return status;
-  }
-  return transfer_error(request, request.offset + half, request.bytes - half, 0, 0);
+  return run_piece(request, 0, request.bytes);
 }
 
 }  // namespace outsize::host

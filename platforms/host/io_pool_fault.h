@@ -9,7 +9,7 @@
 namespace outsize::host {
 
 struct InjectedFault {
-  enum class Kind : std::uint8_t { kNone, kErrno, kShort, kFlip };
+  enum class Kind : std::uint8_t { kNone, kErrno, kShort, kFlip, kLate, kParts };
   Kind kind = Kind::kNone;
   int error = 0;
   std::int64_t number = 0;  // of the transfer: another byte each time
@@ -35,10 +35,12 @@ class FaultPlan {
 
 // The transfer as the fault would have it: kErrno does nothing and fails; kShort does the first
 // half and then makes no progress; kFlip does all of it, and one bit is wrong where the bytes arrive.
+// Two are no failures: kLate takes long, so that others overtake it; with kParts the system does only a
+// page at each call.
 Status run_injected(const IoRequest& request, const InjectedFault& fault);
 
-// The plain transfer of a part of a request, and its errors. Defined by the pool.
-Status run_piece(const IoRequest& request, Bytes from, Bytes bytes);
+// The plain transfer of a part of a request, `at_once` bytes a call at most, and its errors. Defined by the pool.
+Status run_piece(const IoRequest& request, Bytes from, Bytes bytes, Bytes at_once = INT64_MAX);
 Error transfer_error(const IoRequest& request, std::int64_t offset, Bytes asked, Bytes done, int error);
 
 }  // namespace outsize::host

@@ -2,14 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include "platforms/host/io_pool_rig.h"
+
 namespace outsize::host {
 namespace {
 
-using Kind = IoRequest::Kind;
-
 TEST(FaultPlan, ReadsItsText) {
   bool valid = false;
-  for (const char* good : {"every=1", "every=7,offset=2,kind=read,error=EIO", "every=3,error=SHORT", "every=3,error=FLIP", "every=2,kind=write"}) {
+  for (const char* good : {"every=1", "every=7,offset=2,kind=read,error=EIO", "every=3,error=SHORT", "every=3,error=FLIP", "every=1,error=LATE", "every=1,error=PARTS", "every=2,kind=write"}) {
     FaultPlan::parse(good, &valid);
     EXPECT_TRUE(valid) << good;
   }
@@ -18,6 +18,36 @@ TEST(FaultPlan, ReadsItsText) {
     EXPECT_FALSE(valid) << bad;
     EXPECT_EQ(plan.next(Kind::kRead).kind, InjectedFault::Kind::kNone);
   }
+}
+
+TEST_F(IoPoolTest, OthersOvertakeALateTransfer) {
+  start(2, "every=3,error=LATE");
+  const Bytes bytes = 5 * kMiB;
+  Memory out(bytes), in(bytes);
+  out.fill(11);
+  pool_->submit(request(Kind::kWrite, out.data(), bytes, 0, 1));
+  wait_for(1);
+  pool_->submit(request(Kind::kRead, in.data(), kPageBytes, 0, 2));
+  wait_for(2);
+  pool_->submit(request(Kind::kRead, in.data(), bytes, 0, 3));
+  pool_->submit(request(Kind::kRead, in.data(), kPageBytes, 0, 4));
+  wait_for(4);
+  EXPECT_EQ(order(), (std::vector<std::uint64_t>{1, 2, 4, 3}));
+  EXPECT_TRUE(result(3).status.ok());
+  EXPECT_TRUE(in.equals(out));
+}
+
+TEST_F(IoPoolTest, ATransferOfWhichTheSystemDoesALittleAtATimeIsWhole) {
+  start(2, "every=1,error=PARTS");
+  const Bytes bytes = 5 * kMiB + kPageBytes;
+  Memory out(bytes), in(bytes);
+  out.fill(12);
+  pool_->submit(request(Kind::kWrite, out.data(), bytes, kPageBytes, 1));
+  wait_for(1);
+  pool_->submit(request(Kind::kRead, in.data(), bytes, kPageBytes, 2));
+  wait_for(2);
+  EXPECT_TRUE(result(1).status.ok() && result(2).status.ok());
+  EXPECT_TRUE(in.equals(out));
 }
 
 }  // namespace

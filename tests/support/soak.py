@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import dataclasses
 import gc
 import hashlib
@@ -37,6 +38,24 @@ KEPT_MAX = 1000
 SMALL, LARGE = range(9), 9
 
 
+class _Malloc(ctypes.Structure):
+    """struct mallinfo2 of glibc 2.33."""
+
+    _names = ("arena", "ordblks", "smblks", "hblks", "hblkhd", "usmblks", "fsmblks", "uordblks",
+              "fordblks", "keepcost")  # fmt: skip
+    _fields_ = [(name, ctypes.c_size_t) for name in _names]
+
+
+def malloced() -> dict[str, int]:
+    """Bytes that malloc has handed out, and that it keeps though they are free; where it says so."""
+    look = getattr(ctypes.CDLL(None), "mallinfo2", None)
+    if look is None:
+        return {}
+    look.restype = _Malloc
+    seen = look()
+    return {"malloc_used": seen.uordblks + seen.hblkhd, "malloc_free": seen.fordblks}
+
+
 def memory() -> dict[str, int]:
     """As the kernel sees this process."""
     with open("/proc/self/statm") as pages:
@@ -46,7 +65,7 @@ def memory() -> dict[str, int]:
         "mappings": len(Path("/proc/self/maps").read_bytes().splitlines()),
         "descriptors": len(os.listdir("/proc/self/fd")),
         "threads": len(os.listdir("/proc/self/task")),
-    }
+    } | malloced()
 
 
 def new_program(seed: int, number: int) -> Any:
