@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from support.launch import MIB, SUPPORT, clean_environment
+from support.launch import MIB, SUPPORT, clean_environment, mechanisms
 
 FULL = os.environ.get("OUTSIZE_TEST_FULL", "") not in ("", "0")
 SCRIPT = str(SUPPORT / "ranks.py")
@@ -49,16 +49,19 @@ def plain(kind: str, *more: str) -> list[list[Any]]:
     return [rank["entries"] for rank in ranks]
 
 
-def check(ranks: list[dict[str, Any]], expected: list[list[Any]], budget: int) -> None:
+def check(
+    ranks: list[dict[str, Any]], expected: list[list[Any]], budget: int, mechanism: str
+) -> None:
     for rank, entries in zip(ranks, expected, strict=True):
         assert entries and rank["entries"] == entries
         stats = rank["stats"]
+        assert stats["mechanism"].startswith(mechanism)
         assert stats["budget"] == budget >= stats["resident_peak"]
         assert stats["read_bytes"] >= 64 * MIB and stats["write_bytes"] >= 64 * MIB
 
 
-def options(budget: int, spill: Path) -> list[str]:
-    return ["run", "--quiet", "--budget", str(budget), "--spill-dir", str(spill)]
+def options(budget: int, spill: Path, mechanism: str) -> list[str]:
+    return ["run", "--quiet", "--budget", str(budget), "--spill-dir", str(spill), "--faults", mechanism]
 
 
 @pytest.fixture
@@ -71,27 +74,33 @@ def spill() -> Any:
         assert list(Path(folder).iterdir()) == [], "something is left of the spill files"
 
 
+@pytest.mark.parametrize("mechanism", mechanisms())
 @pytest.mark.parametrize("share", [50, 25])
 @pytest.mark.parametrize("kind", PEAK)
-def test_two_ranks_compute_the_same(kind: str, share: int, tmp_path: Path, spill: Path) -> None:
+def test_two_ranks_compute_the_same(
+    kind: str, share: int, mechanism: str, tmp_path: Path, spill: Path
+) -> None:
     budget = PEAK[kind] * share // 100
     # Both ways of starting it: torchrun runs a module, or torchrun runs a program.
     program = ["-m", "outsize"] if share == 50 else ["--no-python", OUTSIZE]
-    command = [*program, *options(budget, spill), SCRIPT, kind, str(tmp_path)]
+    command = [*program, *options(budget, spill, mechanism), SCRIPT, kind, str(tmp_path)]
     ranks = launch(tmp_path, *command)
-    check(ranks, plain(kind), budget)
+    check(ranks, plain(kind), budget, mechanism)
     assert all(rank["stats"]["tensor_bytes_peak"] >= PEAK[kind] for rank in ranks)
 
 
+@pytest.mark.parametrize("mechanism", mechanisms())
 @pytest.mark.parametrize("kind", PEAK if FULL else ["fsdp"])
-def test_a_killed_rank_is_started_again(kind: str, tmp_path: Path, spill: Path) -> None:
+def test_a_killed_rank_is_started_again(
+    kind: str, mechanism: str, tmp_path: Path, spill: Path
+) -> None:
     """Rank 1 kills itself after the first step; the next start resumes from the ranks' checkpoints."""
     budget = PEAK[kind] * 30 // 100
     dying = ("--die-at", "1")
-    command = ["-m", "outsize", *options(budget, spill), SCRIPT, kind, str(tmp_path), *dying]
+    command = ["-m", "outsize", *options(budget, spill, mechanism), SCRIPT, kind, str(tmp_path), *dying]
     ranks = launch(tmp_path, *command, restarts=1)
     assert [rank["restarts"] for rank in ranks] == [1, 1]
-    check(ranks, plain(kind, *dying), budget)
+    check(ranks, plain(kind, *dying), budget, mechanism)
     # ... and as if nobody had been killed.
     undisturbed = [[entry for entry in rank if entry[0] != "step 0"] for rank in plain(kind)]
     assert plain(kind, *dying) == undisturbed

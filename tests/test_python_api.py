@@ -60,12 +60,10 @@ def test_a_share_is_resolved_here(core: FakeCore) -> None:
 def test_everything_replaced_is_put_back(core: FakeCore) -> None:
     watched = [
         (torch.Tensor, "numpy"), (torch.Tensor, "data_ptr"), (torch.Tensor, "__dlpack__"),
-        (torch.UntypedStorage, "data_ptr"), (torch.UntypedStorage, "_write_file"),
-        (torch, "save"), (torch.serialization, "save"), (torch._C, "PyTorchFileWriter"),
+        (torch.UntypedStorage, "data_ptr"), (torch, "save"), (torch.serialization, "save"),
         (threading.Thread, "_bootstrap_inner"), (_thread, "start_new_thread"),
         (concurrent.futures.thread._WorkItem, "run"), (faulthandler, "enable"),
     ]  # fmt: skip
-    core.kernel_faults = False
     before = [vars(owner).get(name) for owner, name in watched]
     hooks = len(optimizer_module._global_optimizer_post_hooks)
     with outsize.budget("64MiB"):
@@ -152,11 +150,11 @@ def test_a_budget_above_what_is_free_is_warned_about(
 def test_a_failed_hook_up_leaves_nothing_behind(
     core: FakeCore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken() -> dict[str, Any]:
+    def broken(*_: Any) -> None:
         raise OSError("no /proc")
 
     before = threading.Thread._bootstrap_inner
-    monkeypatch.setattr(core, "fault_support", broken)
+    monkeypatch.setattr("outsize.raw.cover_raw_access", broken)
     with pytest.raises(OSError):
         outsize.enable("64MiB")
     assert not core.on and not outsize.enabled()

@@ -14,7 +14,7 @@ import pytest
 from support.launch import mechanism_options, mechanisms, run_json
 
 CASES = [
-    "views_read", "views_of_views", "writes_survive", "views_written_for_long",
+    "sockets", "views_read", "views_of_views", "writes_survive", "views_written_for_long",
     "writes_while_it_comes_and_goes", "files", "child_reads", "child_writes", "parent_goes_on",
     "multiprocessing_reads",
 ]  # fmt: skip

@@ -38,6 +38,9 @@ class PageMover {
   virtual ~PageMover() = default;
   virtual Kind kind() const = 0;
   virtual const char* name() const = 0;  // "userfaultfd+move" and so on
+  // Whether the kernel's own touches of closed and guarded pages wait like the program's. Where not,
+  // system calls on them fail with EFAULT: see system_calls.h.
+  virtual bool serves_kernel() const = 0;
 
   // closed -> open, with fresh pages (zeros). Huge pages where the range allows it.
   virtual Status populate(void* address, Bytes bytes) = 0;

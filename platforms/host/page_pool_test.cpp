@@ -27,6 +27,7 @@ class CountingMover final : public PageMover {
   }
 
   Kind kind() const override { return Kind::kSignal; }
+  bool serves_kernel() const override { return true; }
   const char* name() const override { return "counting"; }
   Status populate(void* address, Bytes bytes) override {
     EXPECT_TRUE(all(address, bytes, 0));

@@ -12,6 +12,7 @@
 #include "planners/registry/policies.h"
 #include "platforms/host/machine.h"
 #include "platforms/host/runtime_impl.h"
+#include "platforms/host/system_calls.h"
 
 namespace outsize::host {
 namespace {
@@ -75,6 +76,10 @@ Result<std::unique_ptr<Runtime::Impl>> Runtime::Impl::make(const RuntimeOptions&
   impl->mover = std::move(*mover);
   impl->pool = std::make_unique<PagePool>(impl->space, *impl->mover);
   return impl;
+}
+
+void Runtime::Impl::cover_modules() const {
+  if (!mover->serves_kernel()) cover_system_calls();
 }
 
 Status Runtime::Impl::start(const RuntimeOptions& wanted) {
@@ -153,6 +158,7 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const RuntimeOptions& options) 
     std::lock_guard guard(the_impl_->lock);
     if (Status status = the_impl_->start(options); !status) return status.error();
   }
+  the_impl_->cover_modules();
   std::unique_ptr<Runtime> runtime(new Runtime);
   current_.store(runtime.get());
   return runtime;
@@ -279,6 +285,7 @@ void Runtime::Impl::forget_names() {
 void Runtime::step() {
   Impl& m = *the_impl_;
   if (m.in_child.load(std::memory_order_relaxed)) return;
+  m.cover_modules();
   std::lock_guard guard(m.lock);
   Input input;
   input.kind = Input::Kind::kStep;

@@ -102,6 +102,7 @@ struct Runtime::Impl {
   Status stop();
   Status bring_back();                       // the greater part of stop()
   void start_watch();
+  void cover_modules() const;                // not under the lock
   std::vector<OperandRef> living() const;
 
   // --- under the lock

@@ -9,6 +9,7 @@ namespace outsize::host {
 void Runtime::expose(const void* address, std::size_t bytes) {
   Impl& m = *the_impl();
   if (m.in_child.load(std::memory_order_relaxed)) return;
+  m.cover_modules();  // a module that will pass these bytes to the kernel may just have been loaded
   std::lock_guard guard(m.lock);
   const Operand operand{address, bytes, Access::kRead};
   m.resolve({&operand, 1});

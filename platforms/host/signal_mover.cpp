@@ -17,12 +17,14 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
+#include <optional>
 
 #include "platforms/host/fork_child.h"
 #include "platforms/host/machine_error.h"
 #include "platforms/host/page_mover_internal.h"
 #include "platforms/host/page_mover_service.h"
 #include "platforms/host/signal_faults.h"
+#include "platforms/host/system_calls.h"
 
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
@@ -62,6 +64,7 @@ class SignalMover final : public PageMover {
 
   Kind kind() const override { return Kind::kSignal; }
   const char* name() const override { return "signal"; }
+  bool serves_kernel() const override { return false; }
   Status populate(void* address, Bytes bytes) override;
   Status move_in(void* src, void* dst, Bytes bytes, bool guarded, bool at_once) override;
   Status move_out(void* src, void* dst, Bytes bytes) override;
@@ -90,12 +93,14 @@ class SignalMover final : public PageMover {
   bool dont_unmap_ = false;
   int wake_ = -1;
   std::unique_ptr<SignalFaults> faults_;
+  std::optional<CoveredAreas> covered_;
   FaultService service_;
   std::mutex mutex_;             // guarded_ and changes of areas_
   RangeSet<Address> guarded_;    // a forked child must make these writable
 };
 
 SignalMover::~SignalMover() {
+  covered_.reset();
   if (faults_) faults_->unregister();
   service_.stop();
   if (wake_ >= 0) close(wake_);
@@ -116,6 +121,7 @@ Status SignalMover::start(FaultHandler handler) {
   if (Status status = service_.start(wake_, &SignalMover::collect, this, std::move(handler)); !status) {
     return status;
   }
+  covered_.emplace(areas_);
   return faults_->enroll();
 }
 

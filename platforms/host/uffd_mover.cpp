@@ -13,11 +13,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <mutex>
+#include <optional>
 
 #include "platforms/host/fork_child.h"
 #include "platforms/host/machine_error.h"
 #include "platforms/host/page_mover_internal.h"
 #include "platforms/host/page_mover_service.h"
+#include "platforms/host/system_calls.h"
 #include "platforms/host/uffd_open.h"
 
 namespace outsize::host {
@@ -46,6 +48,7 @@ class UffdMover final : public PageMover {
 
   Kind kind() const override { return move_ ? Kind::kUserfaultfdMove : Kind::kUserfaultfdCopy; }
   const char* name() const override { return move_ ? "userfaultfd+move" : "userfaultfd+copy"; }
+  bool serves_kernel() const override { return serves_kernel_; }
   Status populate(void* address, Bytes bytes) override;
   Status move_in(void* src, void* dst, Bytes bytes, bool guarded, bool at_once) override;
   Status move_out(void* src, void* dst, Bytes bytes) override;
@@ -81,7 +84,9 @@ class UffdMover final : public PageMover {
   const bool force_copy_;
   int fd_ = -1;
   bool move_ = false;
-  AreaTable areas_;  // only the forked child asks it
+  bool serves_kernel_ = true;
+  AreaTable areas_;  // asked by the forked child, and for system calls
+  std::optional<CoveredAreas> covered_;
   std::mutex areas_mutex_;
   FaultService service_;
   std::mutex staging_mutex_;
@@ -89,6 +94,7 @@ class UffdMover final : public PageMover {
 };
 
 UffdMover::~UffdMover() {
+  covered_.reset();
   service_.stop();
   if (fd_ >= 0) close(fd_);
   if (staging_ != nullptr) munmap(staging_, size_of(kHugeStaging + kSmallStaging));
@@ -99,6 +105,7 @@ Status UffdMover::start(FaultHandler handler) {
   if (!uffd) return uffd.error();
   fd_ = uffd->fd;
   move_ = uffd->move && !force_copy_;
+  serves_kernel_ = uffd->kernel_faults;
   if (Status status = make_staging(); !status) return status;
   if (madvise(arena_, size_of(arena_bytes_), MADV_DONTNEED) != 0) {
     return os_error(ErrorCode::kUnsupported, "madvise(MADV_DONTNEED) of the arena", errno,
@@ -109,6 +116,7 @@ Status UffdMover::start(FaultHandler handler) {
                     range_text(arena_, arena_bytes_));
   }
   areas_.insert(address_of(arena_), address_of(arena_) + static_cast<Address>(arena_bytes_));
+  if (!serves_kernel_) covered_.emplace(areas_);
   return service_.start(fd_, &UffdMover::collect, this, std::move(handler));
 }
 

@@ -6,7 +6,7 @@ dispatcher, so the engine must treat the bytes as changed whenever they are resi
 live only inside one call (`tolist()`, `storage[i] = x`) need nothing: the page guard notices them.
 `torch.save` asks for addresses only to compare them, so it exposes nothing.
 
-Writing tensors to files is saving.py's matter.
+What the kernel itself reads and writes through it is platforms/host/system_calls.h's matter.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from outsize import inductor, raw, saving, threads
+from outsize import inductor, raw, threads
 from outsize.compiled import Core
 from outsize.counters import Stats
 from outsize.patching import Patches
@@ -79,11 +79,7 @@ class Session:
     def _hook_up(self) -> None:
         self.core.include_thread(True)
         threads.cover_threads(self.core, self._patches)
-        kernel_faults = bool(self.core.fault_support()["kernel_faults"])
-        on_signals = self.core.stats().get("mechanism") == "signal"
         raw.cover_raw_access(self.core, self._patches)
-        if on_signals or not kernel_faults:
-            saving.cover_saving(self.core, self._patches)
         raw.cover_faulthandler(self.core, self._patches)
         inductor.cover_inductor(self.core, self._patches)
         self.steps.attach()

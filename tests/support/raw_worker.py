@@ -267,26 +267,67 @@ def writes_while_it_comes_and_goes(folder: Path) -> None:
 
 
 @case
+def sockets(folder: Path) -> None:
+    """Sent from spilled bytes and received into others, spilled or guarded, on a thread of no op."""
+    import socket
+
+    senders, receivers = ([spillable(seed) for seed in range(first, first + 4)] for first in (0, 4))
+    ours, theirs = socket.socketpair()
+
+    def receive() -> None:
+        for tensor in receivers:
+            view = memoryview(tensor.numpy()).cast("B")
+            while len(view):
+                view = view[theirs.recv_into(view) :]
+
+    for turn in range(3):
+        evict(*senders, *receivers)
+        if turn == 1:  # valid copies below: a write must be noticed
+            for tensor in receivers:
+                tensor.sum()
+        thread = threading.Thread(target=receive)
+        thread.start()
+        for tensor in senders:
+            ours.sendall(memoryview(tensor.numpy()).cast("B"))
+        thread.join()
+        evict(*senders, *receivers)
+        for seed, tensor in enumerate(receivers):
+            right(tensor.numpy(), pattern(seed) + turn, f"received in turn {turn}")
+        for tensor in senders:
+            tensor += 1
+    ours.close()
+    theirs.close()
+
+
+@case
 def files(folder: Path) -> None:
-    """NumPy's own writers, which hand bytes to the kernel: right bytes, or EFAULT said aloud."""
+    """What hands bytes to the kernel, which cannot wait for them on every path."""
     import io
 
     import torch
+    from safetensors.torch import load_file, save_file
 
     tensors = {str(seed): spillable(seed) for seed in range(8)}  # 32 MiB
     for name in ("0", "1"):
         evict(tensors[name])
         path = folder / f"{name}.bin"
-        try:
-            np.asarray(tensors[name]).tofile(path)
-        except OSError as error:  # where the kernel's own faults cannot be answered
-            assert error.errno == errno.EFAULT or "requested" in str(error), error
-            print(f"tofile said: {error}")
-            np.asarray(tensors[name]).copy().tofile(path)
+        np.asarray(tensors[name]).tofile(path)
         assert path.read_bytes() == pattern(int(name)).tobytes()
     evict(*tensors.values())
-    np.save(folder / "array.npy", tensors["2"].numpy().copy())
+    np.save(folder / "array.npy", tensors["2"].numpy())
     right(np.load(folder / "array.npy"), pattern(2), "np.save")
+    with (folder / "0.bin").open("rb", buffering=0) as file:
+        evict(tensors["3"])
+        assert file.readinto(tensors["3"].numpy()) == 4 * LENGTH
+        right(tensors["3"].numpy(), pattern(0), "readinto")
+        evict(tensors["3"])
+        right(tensors["3"].numpy(), pattern(0), "readinto, later")
+        tensors["3"].copy_(torch.from_numpy(pattern(3)))
+    evict(*tensors.values())
+    save_file(tensors, folder / "all.safetensors")
+    evict(*tensors.values())
+    for name, tensor in load_file(folder / "all.safetensors").items():
+        right(tensor.numpy(), pattern(int(name)), f"safetensors {name}")
     for zipped in (True, False):
         for target in (folder / "all.pt", io.BytesIO()):
             evict(*tensors.values())
