@@ -23,7 +23,7 @@ list(GET torch_answer 1 OUTSIZE_TORCH_DIR)
 list(GET torch_answer 2 OUTSIZE_TORCH_CXX11_ABI)
 
 # PyTorch's C++ interface moves between minor releases, and the free dispatch key with it (ADR 0003).
-# All tests run with 2.13; with the others in this range, those of the C++ part.
+# All tests run with 2.13; with 2.12.0 and 2.15.0, by hand, those of the adapter, sessions and raw access.
 if(NOT OUTSIZE_TORCH_VERSION MATCHES "^2\\.1[2-5]\\.")
   message(FATAL_ERROR "outsize can be built for torch 2.12 to 2.15; ${Python_EXECUTABLE} has "
                       "${OUTSIZE_TORCH_VERSION}. Install torch 2.13 there.")
