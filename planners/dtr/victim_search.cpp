@@ -18,7 +18,7 @@ constexpr double kMargin = 0x1p-49;
 void VictimList::append(StorageId storage) {
   if (storage >= place_.size()) place_.resize(storage + storage / 2 + 16, kOut);
   if (place_[storage] != kOut) return;
-  if (order_.size() > 2 * live_ + 64) close_gaps();
+  if (first_ > live_ + 64) close_gaps();
   place_[storage] = static_cast<std::uint32_t>(order_.size());
   order_.push_back(storage);
   ++live_;
@@ -29,10 +29,13 @@ void VictimList::remove(StorageId storage) {
   order_[place_[storage]] = kGap;
   place_[storage] = kOut;
   --live_;
+  while (first_ < order_.size() && order_[first_] == kGap) ++first_;
+  if (order_.size() - first_ > 2 * live_ + 64) close_gaps();
 }
 
 void VictimList::close_gaps() {
   std::erase(order_, kGap);
+  first_ = 0;
   for (std::size_t i = 0; i < order_.size(); ++i) place_[order_[i]] = static_cast<std::uint32_t>(i);
 }
 
@@ -76,10 +79,11 @@ StorageId VictimSearch::scan(const VictimList& candidates, Nanos clock) {
     const Nanos staleness = policy_.by_staleness ? clock - last_use : 1;
     double score = kInfinity;
     if (bytes > 0 && staleness > 0) {
-      // Most candidates are worse by far: only those near the best are divided exactly.
+      // Most candidates are worse by far: only those near the best are divided exactly. A score of 0
+      // may be worse too (classes can fall below zero), and ends the search all the same.
       score = static_cast<double>(cost) /
               (static_cast<double>(bytes) * static_cast<double>(staleness));
-      if (score > best + std::fabs(best) * kMargin) continue;
+      if (cost != 0 && score > best + std::fabs(best) * kMargin) continue;
       const Wide divisor = static_cast<Wide>(bytes) * static_cast<Wide>(staleness);
       score = nearest_quotient(cost, divisor);
     }

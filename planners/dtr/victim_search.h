@@ -6,6 +6,7 @@
 // just now, has an infinite score, and is taken where nothing else is left.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "planners/dtr/dropped_classes.h"
@@ -28,12 +29,16 @@ class VictimList {
   void remove(StorageId storage);
 
   static constexpr StorageId kGap = 0xffffffffU;
-  const std::vector<StorageId>& with_gaps() const { return order_; }
+  // In order, with kGap where one was removed; until the next change.
+  std::span<const StorageId> with_gaps() const {
+    return std::span<const StorageId>(order_).subspan(first_);
+  }
 
  private:
   static constexpr std::uint32_t kOut = 0xffffffffU;
   void close_gaps();
-  std::vector<StorageId> order_;      // kGap where one was removed
+  std::vector<StorageId> order_;
+  std::size_t first_ = 0;             // in order_; what stands before are gaps
   std::vector<std::uint32_t> place_;  // by storage: its index in order_, or kOut
   std::size_t live_ = 0;
 };

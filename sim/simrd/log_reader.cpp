@@ -1,5 +1,6 @@
 #include "sim/simrd/log_reader.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -67,8 +68,13 @@ class LogReader {
 };
 
 Error LogReader::located(const Error& error) const {
-  return wrong("line " + std::to_string(line_) + " of " + name_ + " cannot be read: " + error.what +
-               ".");
+  // What a broken file holds is not for a terminal.
+  std::string what = error.what.substr(0, 200);
+  for (char& letter : what) {
+    if (letter < 0x20 || letter > 0x7e) letter = '?';
+  }
+  return wrong("line " + std::to_string(std::max<std::size_t>(line_, 1)) + " of " + name_ +
+               " cannot be read: " + what + ".");
 }
 
 bool LogReader::next_line() {
@@ -134,7 +140,7 @@ Result<Program> LogReader::read() {
   if (trouble_) return *trouble_;
   Result<Program> program = builder_.finish();
   if (!program) return located(program.error());
-  if (program->ops.empty()) return located(wrong("the log ends there and holds no op"));
+  if (program->ops.empty()) return located(wrong("the log holds no op"));
   return program;
 }
 
