@@ -89,6 +89,19 @@ TEST(DroppedRegions, AStorageCountsOnceInARegion) {
   EXPECT_EQ(rig.tracker.search(3).compute, 110);
 }
 
+// 0 -> 1 -> 3 and 0 -> 2 -> 3 -> 4: 3 goes first and is reached by both ways when 1 and 2 follow.
+TEST(DroppedRegions, WhatTwoRegionsShareIsAbsorbedOnce) {
+  Rig<DroppedRegions> rig(5);
+  rig.compute(0);
+  for (auto [from, to] : {std::pair{0, 1}, {0, 2}, {1, 3}, {2, 3}, {3, 4}}) {
+    rig.graph.connect(static_cast<StorageId>(from), static_cast<StorageId>(to));
+  }
+  for (StorageId storage = 1; storage < 5; ++storage) rig.compute(storage);
+  for (StorageId storage : {3U, 1U, 2U}) rig.drop(storage);
+  EXPECT_EQ(rig.tracker.both(0), 1110);
+  EXPECT_EQ(rig.tracker.ancestors(4), 1110);
+}
+
 // A view made of 1 while 1 is away: sums that exist stay as they are, new ones have it.
 TEST(DroppedRegions, ASumIsAsOldAsItsLastChange) {
   auto rig = chain<DroppedRegions>();

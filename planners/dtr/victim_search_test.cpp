@@ -80,6 +80,15 @@ TEST(VictimSearch, ScoresTieWhereTheirDoublesDo) {
   EXPECT_EQ(apart.search.choose(apart.list, 10), 0U);
 }
 
+// The second has 5 times the bytes and 5 times the compute of the first: equal, so that the last wins.
+// Divided as doubles, with bytes * staleness rounded first, the first one would be smaller.
+TEST(VictimSearch, ScoresAreRoundedOnce) {
+  constexpr Nanos kNow = 296597964;
+  Rig rig("dtr-local", {{23939895109, 786151112, 0}, {119699475545, 3930755560, 0}});
+  EXPECT_EQ(rig.search.choose(rig.list, kNow), 1U);
+  EXPECT_LT(786151112.0 / (23939895109.0 * kNow), 3930755560.0 / (119699475545.0 * kNow));
+}
+
 TEST(VictimSearch, AScoreOfZeroEndsTheSearch) {
   Rig rig("dtr-local", {{1, 4, 0}, {1, 0, 0}, {1, 0, 0}});
   EXPECT_EQ(rig.search.choose(rig.list, 10), 1U);

@@ -204,7 +204,7 @@ Status LogReader::call() {
     if (auto found = follows("ALIAS", name); !found) return found.error();
     auto alias = number_of("ALIAS");
     if (!alias) return alias.error();
-    specs.push_back({name, *alias == -1 ? *bytes : 0, *alias});
+    specs.push_back({name, *bytes, *alias});
   }
   const ProgramBuilder::Names names(operands->begin(), operands->end());
   return builder_.call(specs, names, *time);

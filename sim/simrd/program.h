@@ -68,7 +68,7 @@ class ProgramBuilder {
  public:
   struct ResultSpec {
     std::string_view name;
-    Bytes bytes = 0;
+    Bytes bytes = 0;          // an alias has none of its own, whatever is said here
     std::int64_t alias = -1;  // index of the operand whose storage it shares
   };
   using Names = std::vector<std::string_view>;
