@@ -10,8 +10,10 @@ from __future__ import annotations
 import csv
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 
@@ -176,3 +178,22 @@ def test_every_policy_runs(small: Path, sim):
     assert len(names) == 18
     for name in names:
         assert log.run(name, 0.7)["status"] == "ok", name
+
+
+def test_ctrl_c_ends_a_long_run(tmp_path: Path):
+    # 60 000 bytes fill the budget, and then each of 200 000 ops looks at all of them.
+    log = tmp_path / "long.log"
+    with log.open("w") as file:
+        for op in range(260_000):
+            name = f"x{op}" if op < 60_000 else f"y{op}"
+            for fields in ({"INSTRUCTION": "CALL", "NAME": "f", "ARGS": [], "RESULT": [name], "TIME": 1},
+                           {"INSTRUCTION": "MEMORY", "NAME": name, "MEMORY": 1},
+                           {"INSTRUCTION": "ALIAS", "NAME": name, "ALIAS": -1}):
+                file.write(json.dumps(fields) + "\n")
+    with subprocess.Popen([sys.executable, "-m", "outsize", "simulate", "--simrd", str(log), "--policy", "lru",
+                           "--ratio", "0.23"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        time.sleep(3)
+        assert process.poll() is None, "the run is too short for this test"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (130, "", "outsize simulate: interrupted.\n")

@@ -26,9 +26,9 @@ class DroppedClasses {
   Node root(Node node);
 
   const StorageGraph* graph_;
-  std::vector<Node> node_of_;  // by storage; means something while it is absent
-  std::vector<Node> up_;       // by node; a root points to itself
-  std::vector<Nanos> compute_; // by node; means something at roots
+  std::vector<Node> node_of_;   // by storage; means something while it is absent
+  std::vector<Node> up_;        // by node; a root points to itself
+  std::vector<Nanos> compute_;  // by node; means something at roots
   Marks met_;
 };
 

@@ -3,7 +3,10 @@
 // (interior), the resident storages at its edge (frontier) and the sum of its members' compute.
 //
 // The rules of upkeep are those of DTR's public simulator. They are not quite the definition: a sum
-// is as old as the region's last change, though the compute of a member may have grown since.
+// is as old as the region's last change, though the compute of a member may have grown since. In
+// one case theirs stops on an assertion and ours goes on: an op that returns a view of one operand
+// links the others to it and builds no region, so that a storage can be dropped of which a region
+// behind it has not heard. It joins that region all the same.
 #pragma once
 
 #include <array>

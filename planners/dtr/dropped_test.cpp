@@ -84,8 +84,8 @@ TEST(DroppedRegions, AStorageCountsOnceInARegion) {
   rig.compute(3);
   rig.drop(2);
   rig.drop(1);
-  EXPECT_EQ(rig.tracker.both(0), 100);   // 2; from there on only children
-  EXPECT_EQ(rig.tracker.both(3), 110);   // 2 and, by both ways, 1
+  EXPECT_EQ(rig.tracker.both(0), 100);  // 2; from there on only children
+  EXPECT_EQ(rig.tracker.both(3), 110);  // 2 and, by both ways, 1
   EXPECT_EQ(rig.tracker.search(3).compute, 110);
 }
 
@@ -163,8 +163,8 @@ TEST(DroppedClasses, TodaysComputeIsTakenAway) {
   EXPECT_EQ(rig.tracker.around(1), 110 - 500);
 }
 
-// The result of an op that waits for room is absent and costs nothing, but what is dropped meanwhile
-// joins it, and its own compute is taken from that class when it runs.
+// The result of an op that waits for room is absent and costs nothing, but what is dropped
+// meanwhile joins it, and its own compute is taken from that class when it runs.
 TEST(DroppedClasses, AnOpThatWaitsIsANeighbour) {
   auto rig = chain<DroppedClasses>();
   const StorageId waiting = rig.graph.add(1);

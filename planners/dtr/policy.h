@@ -15,8 +15,8 @@ namespace outsize::dtr {
 
 // What stands above the fraction line.
 enum class Cost : unsigned char {
-  kRegions,    // e*: absent ancestors and descendants, kept up to date step by step
-  kFresh,      // e* searched anew for each score, each storage once; stale since the latest use in it
+  kRegions,  // e*: absent ancestors and descendants, kept up to date step by step
+  kFresh,    // e* searched anew for each score, each storage once; stale since the latest use in it
   kAncestors,  // absent ancestors only (MSPS: Peng et al., "Capuchin", ASPLOS 2020)
   kClasses,    // classes of absent neighbours, which are joined and never split
   kOwn,        // nothing but the storage itself

@@ -25,7 +25,8 @@ TEST(NearestQuotient, LargeNumbersAreRoundedOnce) {
   EXPECT_EQ(nearest_quotient(-7, wide(0x5, 0x6bc75e2d63100000ULL)), -0x1.4a90ceafff9dfp-64);
   EXPECT_EQ(nearest_quotient((std::int64_t{1} << 62) - 1, (Wide{1} << 62) + 1),
             0x1.0000000000000p+0);
-  EXPECT_EQ(nearest_quotient(3, wide(0x3fffffffffffffffULL, 0xffffffffffffffffULL)), 0x1.8000000000000p-125);
+  EXPECT_EQ(nearest_quotient(3, wide(0x3fffffffffffffffULL, 0xffffffffffffffffULL)),
+            0x1.8000000000000p-125);
 }
 
 // Two scores that differ by less than a rounding tie, and two that differ by one bit do not.
@@ -46,7 +47,8 @@ TEST(NearestQuotient, NoOtherDoubleIsNearer) {
     return mixed ^ mixed >> 31;
   };
   for (int i = 0; i < 20000; ++i) {
-    const auto a = static_cast<std::int64_t>((random() >> 2 | std::uint64_t{1} << 61) >> random() % 8);
+    const auto a =
+        static_cast<std::int64_t>((random() >> 2 | std::uint64_t{1} << 61) >> random() % 8);
     const std::uint64_t b = (random() >> 1 | std::uint64_t{1} << 62) >> random() % 8;
     // The quotient is between 2^-9 and 2^9: scaled by 2^61 each double here is an integer, and
     // the distance of a * 2^61 from it times b says how near it is.

@@ -79,10 +79,10 @@ StorageId VictimSearch::scan(const VictimList& candidates, Nanos clock) {
     const Nanos staleness = policy_.by_staleness ? clock - last_use : 1;
     double score = kInfinity;
     if (bytes > 0 && staleness > 0) {
-      // Most candidates are worse by far: only those near the best are divided exactly. A score of 0
-      // may be worse too (classes can fall below zero), and ends the search all the same.
-      score = static_cast<double>(cost) /
-              (static_cast<double>(bytes) * static_cast<double>(staleness));
+      // Most candidates are worse by far: only those near the best are divided exactly. A score of
+      // 0 may be worse too (classes can fall below zero), and ends the search all the same.
+      score =
+          static_cast<double>(cost) / (static_cast<double>(bytes) * static_cast<double>(staleness));
       if (cost != 0 && score > best + std::fabs(best) * kMargin) continue;
       const Wide divisor = static_cast<Wide>(bytes) * static_cast<Wide>(staleness);
       score = nearest_quotient(cost, divisor);
@@ -98,13 +98,20 @@ StorageId VictimSearch::scan(const VictimList& candidates, Nanos clock) {
 
 StorageId VictimSearch::choose(const VictimList& candidates, Nanos clock) {
   switch (policy_.cost) {
-    case Cost::kRegions: return scan<Cost::kRegions>(candidates, clock);
-    case Cost::kFresh: return scan<Cost::kFresh>(candidates, clock);
-    case Cost::kAncestors: return scan<Cost::kAncestors>(candidates, clock);
-    case Cost::kClasses: return scan<Cost::kClasses>(candidates, clock);
-    case Cost::kOwn: return scan<Cost::kOwn>(candidates, clock);
-    case Cost::kOne: return scan<Cost::kOne>(candidates, clock);
-    case Cost::kLastUse: return scan<Cost::kLastUse>(candidates, clock);
+    case Cost::kRegions:
+      return scan<Cost::kRegions>(candidates, clock);
+    case Cost::kFresh:
+      return scan<Cost::kFresh>(candidates, clock);
+    case Cost::kAncestors:
+      return scan<Cost::kAncestors>(candidates, clock);
+    case Cost::kClasses:
+      return scan<Cost::kClasses>(candidates, clock);
+    case Cost::kOwn:
+      return scan<Cost::kOwn>(candidates, clock);
+    case Cost::kOne:
+      return scan<Cost::kOne>(candidates, clock);
+    case Cost::kLastUse:
+      return scan<Cost::kLastUse>(candidates, clock);
   }
   return VictimList::kGap;
 }

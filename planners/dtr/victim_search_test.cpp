@@ -80,8 +80,8 @@ TEST(VictimSearch, ScoresTieWhereTheirDoublesDo) {
   EXPECT_EQ(apart.search.choose(apart.list, 10), 0U);
 }
 
-// The second has 5 times the bytes and 5 times the compute of the first: equal, so that the last wins.
-// Divided as doubles, with bytes * staleness rounded first, the first one would be smaller.
+// The second has 5 times the bytes and 5 times the compute of the first: equal, so that the last
+// wins. Divided as doubles, with bytes * staleness rounded first, the first one would be smaller.
 TEST(VictimSearch, ScoresAreRoundedOnce) {
   constexpr Nanos kNow = 296597964;
   Rig rig("dtr-local", {{23939895109, 786151112, 0}, {119699475545, 3930755560, 0}});
@@ -116,17 +116,18 @@ TEST(VictimSearch, PoliciesLookAtWhatTheirNamesSay) {
   EXPECT_EQ(chosen("lru"), 0U);
   EXPECT_EQ(chosen("stale"), 0U);
   EXPECT_EQ(chosen("largest"), 1U);
-  EXPECT_EQ(chosen("size-stale"), 0U);    // 1/36, 1/32, 1/4, 1
-  EXPECT_EQ(chosen("local"), 3U);         // 40, 72, 10, 6
-  EXPECT_EQ(chosen("local-size"), 2U);    // 10, 9, 5, 6
-  EXPECT_EQ(chosen("local-stale"), 0U);   // 40/9, 72/4, 10/2, 6
-  EXPECT_EQ(chosen("dtr-local"), 0U);     // 40/36, 72/32, 10/4, 6
+  EXPECT_EQ(chosen("size-stale"), 0U);   // 1/36, 1/32, 1/4, 1
+  EXPECT_EQ(chosen("local"), 3U);        // 40, 72, 10, 6
+  EXPECT_EQ(chosen("local-size"), 2U);   // 10, 9, 5, 6
+  EXPECT_EQ(chosen("local-stale"), 0U);  // 40/9, 72/4, 10/2, 6
+  EXPECT_EQ(chosen("dtr-local"), 0U);    // 40/36, 72/32, 10/4, 6
   EXPECT_FALSE(find_policy("belady").has_value());
 }
 
 // 0 -> 1 -> 2 -> 3 -> 4, and 1 and 3 are gone: 2 has both around it, 0 only 1, 4 only 3.
 TEST(VictimSearch, TheNeighbourhoodCounts) {
-  const std::initializer_list<Facts> all = {{1, 6, 0}, {1, 20, 0}, {1, 7, 0}, {1, 30, 0}, {1, 5, 0}};
+  const std::initializer_list<Facts> all = {
+      {1, 6, 0}, {1, 20, 0}, {1, 7, 0}, {1, 30, 0}, {1, 5, 0}};
   auto chosen = [&](const char* policy) {
     Rig rig(policy, all);
     for (StorageId storage = 0; storage < 4; ++storage) rig.graph.connect(storage, storage + 1);

@@ -137,7 +137,8 @@ bool JsonLine::string(std::string_view& into) {
       return true;
     }
     if (line_[at_] == '\\') return escaped(into, begin);
-    if (static_cast<unsigned char>(line_[at_]) < 0x20) return fail("a control character in a string");
+    if (static_cast<unsigned char>(line_[at_]) < 0x20)
+      return fail("a control character in a string");
   }
   return fail("a string does not end");
 }

@@ -19,9 +19,9 @@ namespace outsize::sim::simrd {
 struct JsonValue {
   enum Kind : std::uint8_t { kString, kNumber, kArray, kOther };
   Kind kind = kOther;
-  std::string_view text;              // a string's content, or a number as it is written
+  std::string_view text;                // a string's content, or a number as it is written
   std::vector<std::string_view> items;  // of an array: strings and numbers
-  bool plain_items = true;            // false where the array holds something else
+  bool plain_items = true;              // false where the array holds something else
 };
 
 class JsonLine {
@@ -54,7 +54,7 @@ class JsonLine {
   std::size_t at_ = 0;
   const char* wrong_ = nullptr;
   std::vector<Field> fields_;
-  std::size_t used_ = 0;            // of fields_, which is kept for the next line
+  std::size_t used_ = 0;             // of fields_, which is kept for the next line
   std::deque<std::string> decoded_;  // strings that had escapes
 };
 

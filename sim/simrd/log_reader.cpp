@@ -234,7 +234,7 @@ Result<Program> read_log(std::string_view text, const std::string& name) {
 
 Result<Program> read_log_file(const std::string& path) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
-                                                            &std::fclose);
+                                                             &std::fclose);
   std::string text;
   bool failed = !file;
   while (!failed) {

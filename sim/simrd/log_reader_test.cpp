@@ -12,8 +12,10 @@ namespace {
 
 TEST(JsonLine, ReadsStringsNumbersAndLists) {
   JsonLine json;
-  ASSERT_TRUE(json.read(R"( {"A": "x\u00e9\n\ud83d\ude00", "N" : -12.5e3,"L":["p", 4 ,"q\"r"],"E":[],)"
-                        R"("T":true,"O":{"x":[1,{}],"y":null},"A2":"é"} )").ok());
+  ASSERT_TRUE(
+      json.read(R"( {"A": "x\u00e9\n\ud83d\ude00", "N" : -12.5e3,"L":["p", 4 ,"q\"r"],"E":[],)"
+                R"("T":true,"O":{"x":[1,{}],"y":null},"A2":"é"} )")
+          .ok());
   EXPECT_EQ(json.find("A")->text, "xé\n😀");
   EXPECT_EQ(json.find("N")->text, "-12.5e3");
   EXPECT_EQ(json.find("N")->kind, JsonValue::kNumber);
@@ -33,10 +35,27 @@ TEST(JsonLine, ReadsStringsNumbersAndLists) {
 
 TEST(JsonLine, RefusesWhatIsNoJson) {
   JsonLine json;
-  for (const char* line : {"", "x", "[]", "{", R"({"A"})", R"({"A":})", R"({"A":1,})", R"({"A":1}})",
-                           R"({"A":01})", R"({"A":1.})", R"({"A":-})", R"({"A":1e})", R"({"A":"x)",
-                           R"({"A":"\x"})", R"({"A":"\u12g4"})", R"({"A":[1,]})", R"({"A":[1)",
-                           R"({"A":nul})", R"({A:1})", R"({"A":{"b"}})", "{\"A\":\"\t\"}",
+  for (const char* line : {"",
+                           "x",
+                           "[]",
+                           "{",
+                           R"({"A"})",
+                           R"({"A":})",
+                           R"({"A":1,})",
+                           R"({"A":1}})",
+                           R"({"A":01})",
+                           R"({"A":1.})",
+                           R"({"A":-})",
+                           R"({"A":1e})",
+                           R"({"A":"x)",
+                           R"({"A":"\x"})",
+                           R"({"A":"\u12g4"})",
+                           R"({"A":[1,]})",
+                           R"({"A":[1)",
+                           R"({"A":nul})",
+                           R"({A:1})",
+                           R"({"A":{"b"}})",
+                           "{\"A\":\"\t\"}",
                            R"({"A":1} {"B":2})"}) {
     EXPECT_FALSE(json.read(line).ok()) << line;
   }
@@ -155,14 +174,16 @@ TEST(SimrdLog, SaysWhatIsWrong) {
 }
 
 TEST(SimrdLog, ChecksWhatFollowsAnOp) {
-  const std::string call = R"({"INSTRUCTION":"CALL","NAME":"f","ARGS":["w"],"RESULT":["z"],"TIME":1})";
+  const std::string call =
+      R"({"INSTRUCTION":"CALL","NAME":"f","ARGS":["w"],"RESULT":["z"],"TIME":1})";
   auto with = [&](const std::string& memory, const std::string& alias) {
     return error_of(kSmall + call + "\n" + memory + "\n" + alias + "\n");
   };
   const std::string memory = R"({"INSTRUCTION":"MEMORY","NAME":"z","MEMORY":4})";
   EXPECT_EQ(with(memory, R"({"INSTRUCTION":"ALIAS","NAME":"z","ALIAS":0})"), "");
-  EXPECT_EQ(with(memory, R"({"INSTRUCTION":"ALIAS","NAME":"z","ALIAS":1})"),
-            "line 18 of my.log cannot be read: a result is an alias of operand 1, and the op has 1.");
+  EXPECT_EQ(
+      with(memory, R"({"INSTRUCTION":"ALIAS","NAME":"z","ALIAS":1})"),
+      "line 18 of my.log cannot be read: a result is an alias of operand 1, and the op has 1.");
   EXPECT_EQ(with(memory, memory),
             "line 18 of my.log cannot be read: the ALIAS of 'z' is expected.");
   EXPECT_EQ(with(R"({"INSTRUCTION":"MEMORY","NAME":"y","MEMORY":4})", "{}"),

@@ -74,7 +74,7 @@ class Simulation {
   std::vector<std::int32_t> pins_;      // by storage
   std::vector<std::int64_t> names_;     // by storage
   std::vector<Frame> frames_;
-  std::vector<TensorId> missing_;       // of all frames
+  std::vector<TensorId> missing_;  // of all frames
   std::vector<StorageId> made_resident_, operand_storages_;
   dtr::Marks met_;
 };
@@ -96,9 +96,14 @@ Outcome Simulation::run() {
 
 bool Simulation::act(const Action& action) {
   switch (action.kind) {
-    case Action::kCompute: return compute_first(action.id);
-    case Action::kShare: ++names_[storage_of(action.id)]; return true;
-    case Action::kRelease: release(action.id); return true;
+    case Action::kCompute:
+      return compute_first(action.id);
+    case Action::kShare:
+      ++names_[storage_of(action.id)];
+      return true;
+    case Action::kRelease:
+      release(action.id);
+      return true;
     case Action::kKeep:
       if (!is_there(action.id) && !materialize(action.id, true)) return false;
       keep(action.id);
@@ -257,10 +262,14 @@ void Simulation::drop(StorageId storage) {
 
 const char* to_string(Outcome::Status status) {
   switch (status) {
-    case Outcome::kOk: return "ok";
-    case Outcome::kOutOfMemory: return "oom";
-    case Outcome::kRecomputeExceeded: return "remat_exceeded";
-    case Outcome::kCancelled: return "cancelled";
+    case Outcome::kOk:
+      return "ok";
+    case Outcome::kOutOfMemory:
+      return "oom";
+    case Outcome::kRecomputeExceeded:
+      return "remat_exceeded";
+    case Outcome::kCancelled:
+      return "cancelled";
   }
   return "";
 }

@@ -3,15 +3,15 @@
 // needed. The clock, the number of evaluations and the peak are equal to the simulator's, to the
 // integer.
 //
-// The rules, in our words. An op's operands are pinned first those that are there, then, in order,
+// The rules, in our words. An op's operands are pinned: first those that are there, then, in order,
 // those that must be computed again. Then storages are dropped until the results fit, then the
-// clock advances. An op computes all its results: where one of them was there still, its second copy
-// is freed at once. Dropping a storage takes all its views; each comes back by its own op. A storage
-// without a name left is dropped at once. All absent storages count as neighbours, also those
-// that nothing will ever need again, and the results of the op that is waiting for room.
+// clock advances. An op computes all its results: where one of them was there still, its second
+// copy is freed at once. Dropping a storage takes all its views; each comes back by its own op. A
+// storage without a name left is dropped at once. All absent storages count as neighbours, also
+// those that nothing will ever need again, and the results of the op that is waiting for room.
 //
-// Differs from the engine of core/: no bytes move, recipes run again instead, and time is the sum of
-// the ops. Not thread-safe; one object, one run.
+// Differs from the engine of core/: no bytes move, recipes run again instead, and time is the sum
+// of the ops. Not thread-safe; one object, one run.
 #pragma once
 
 #include <functional>

@@ -81,8 +81,9 @@ TEST(Simrd, WhatAnOpReadsIsNotDroppedForIt) {
   expect(run(program, "lru", 3), Outcome::kOk, 5, 1, 3);
 }
 
-// All four are outputs. b must come back: of {d, c}, last used at 5 and 4, c goes. c must come back,
-// with b pinned: of {d} alone d goes. d must come back: all others are kept, and there is no room.
+// All four are outputs. b must come back: of {d, c}, last used at 5 and 4, c goes. c must come
+// back, with b pinned: of {d} alone d goes. d must come back: all others are kept, and there is no
+// room.
 TEST(Simrd, OutputsMustAllBeThereAtTheEnd) {
   const Outcome outcome = run(four().program(), "lru", 3);
   expect(outcome, Outcome::kOutOfMemory, 7, 4, 3);
@@ -98,7 +99,8 @@ TEST(Simrd, AnOpThatDoesNotFitEndsTheRun) {
   EXPECT_EQ(outcome.recompute, 1);
 }
 
-// a takes 10, b(a) 20, c(b) 30; then two bytes are taken by e, and c's child needs c: a, b, c again.
+// a takes 10, b(a) 20, c(b) 30; then two bytes are taken by e, and c's child needs c: a, b, c
+// again.
 TEST(Simrd, RecomputationGoesAsDeepAsItMust) {
   Script script;
   script.call({{"a", 1}}, {}, 10).call({{"b", 1}}, {"a"}, 20).call({{"c", 1}}, {"b"}, 30);
@@ -136,8 +138,8 @@ TEST(Simrd, AReadStorageBecomesTheLast) {
   expect(run(script.program(), "largest", 2), Outcome::kOk, 1 + 111, 2, 2);
 }
 
-// p and q come of one op. p has gone, q is there and pinned: the op makes both again, 5 bytes beside
-// q's 3, and the second q is freed.
+// p and q come of one op. p has gone, q is there and pinned: the op makes both again, 5 bytes
+// beside q's 3, and the second q is freed.
 TEST(Simrd, ASecondCopyOfAResultIsFreedAtOnce) {
   Script script;
   script.call({{"p", 2}, {"q", 3}}, {}, 7).call({{"t", 4}}, {"q"}, 1).release({"t"});
@@ -196,8 +198,8 @@ TEST(Simrd, AnAliasNeedsNoBytes) {
   expect(run(program, "dtr", 6), Outcome::kOk, 3, 0, 6);
 }
 
-// Writing in place is a pure op with a new result of the same size: both are there for a moment. The
-// old storage goes with its name.
+// Writing in place is a pure op with a new result of the same size: both are there for a moment.
+// The old storage goes with its name.
 TEST(Simrd, WritingInPlaceNeedsTwice) {
   Script script;
   script.call({{"a", 4}}, {}, 10).call({{"g", 1}}, {}, 1).mutate({"a", "g"}, {0}, 5);

@@ -180,8 +180,8 @@ constexpr Row kRows[] = {
     {256, 258, "exact-size", Outcome::kOk, 512, 0, 513, 256},
 };
 
-// f0 ... f(n-1) forward; then b(n-1) from nothing, and b(i) from f(i-1) and b(i+1). What is not read
-// again is released before the op that follows.
+// f0 ... f(n-1) forward; then b(n-1) from nothing, and b(i) from f(i-1) and b(i+1). What is not
+// read again is released before the op that follows.
 Program chain(int ops) {
   ProgramBuilder builder;
   auto forward = [](int i) { return "f" + std::to_string(i); };
@@ -199,8 +199,8 @@ Program chain(int ops) {
   for (int i = ops - 2; i >= 0; --i) {
     EXPECT_TRUE(builder.release(forward(i)).ok());
     const std::string saved = forward(i - 1), gradient = backward(i + 1);
-    call(backward(i), i == 0 ? ProgramBuilder::Names{gradient}
-                             : ProgramBuilder::Names{saved, gradient});
+    call(backward(i),
+         i == 0 ? ProgramBuilder::Names{gradient} : ProgramBuilder::Names{saved, gradient});
     EXPECT_TRUE(builder.release(gradient).ok());
   }
   return std::move(*builder.finish(false));
