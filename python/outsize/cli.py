@@ -14,6 +14,7 @@ COMMANDS = {
     "run": "run a training script under a memory budget",
     "demo": "train GPT-2 small plainly and in two fifths and one fifth of its memory, and compare",
     "bench": "time a script plainly, under several budgets, and under the kernel's swap",
+    "simulate": "run a recorded log under a smaller budget, without training",
     "doctor": "show what this machine offers: memory, disk, page faults, torch",
 }
 
@@ -217,6 +218,12 @@ def command_demo(argv: Sequence[str]) -> int:
     return demo(argv)
 
 
+def command_simulate(argv: Sequence[str]) -> int:
+    from outsize.simulate import main as simulate
+
+    return simulate(argv)
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or words[0] in ("-h", "--help", "help"):
@@ -236,6 +243,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "doctor": command_doctor,
         "bench": command_bench,
         "demo": command_demo,
+        "simulate": command_simulate,
     }[words[0]]
     try:
         code = handler(words[1:])

@@ -62,6 +62,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "platforms": ("core/", "platforms/", "predictors/", "planners/"),
     "sim": ("core/", "sim/", "predictors/", "planners/"),
     "adapter": ("core/", "platforms/", "adapter/", "outsize/"),
+    "python": ("core/", "sim/", "predictors/", "planners/"),  # the simulators' module
     "include": ("outsize/",),
     "examples": ("outsize/", "common.h"),  # their users copy them: no path of ours
     "bench": ("core/", "platforms/", "sim/", "predictors/", "planners/", "outsize/"),
@@ -110,7 +111,8 @@ def wrong_includes(path: Path, text: str) -> list[str]:
     wrong = []
     for bracket, name in INCLUDE.findall(text):
         if name.startswith(TORCH):
-            bad = top not in ("adapter", "examples")
+            bad = top not in ("adapter", "examples", "python") or (
+                top == "python" and not name.startswith("pybind11/"))
         elif is_test and name.startswith(TESTING):
             bad = False
         elif bracket == "<" and not name.startswith("outsize/"):

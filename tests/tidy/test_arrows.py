@@ -35,6 +35,8 @@ def test_includes_follow_the_arrows(path: Path):
     ("platforms/host/arena.cpp", '"adapter/hooks.h"'),
     ("platforms/host/arena.cpp", "<c10/core/Storage.h>"),
     ("sim/world.cpp", '"platforms/host/runtime.h"'),
+    ("python/bindings/sim_module.cpp", '"adapter/control.h"'),
+    ("python/bindings/sim_module.cpp", "<ATen/ATen.h>"),
     ("include/outsize/outsize.h", '"core/base/types.h"'),
     ("include/outsize/outsize.h", "<torch/torch.h>"),
     ("examples/cpp/train.cpp", '"platforms/host/runtime.h"'),
@@ -50,6 +52,7 @@ def test_a_wrong_include_is_found(path: str, include: str):
     ("planners/registry/policies.cpp", '"planners/lookahead/lookahead.h"'),
     ("platforms/host/arena.cpp", "<sys/mman.h>"),
     ("adapter/hooks.cpp", "<ATen/ATen.h>"),
+    ("python/bindings/sim_module.cpp", "<pybind11/pybind11.h>"),
     ("examples/cpp/train.cpp", "<torch/torch.h>"),
     ("examples/cpp/train.cpp", "<outsize/outsize.h>"),
 ])

@@ -11,7 +11,8 @@ import rules
 
 PAGE = (rules.ROOT / "docs/MESSAGES.md").read_text()
 LINES = messages.quoted_lines(PAGE)
-FOLDERS = ("adapter", "cmake", "core", "include", "planners", "platforms", "predictors", "python", "tools")
+FOLDERS = ("adapter", "cmake", "core", "include", "planners", "platforms", "predictors", "python", "tools",
+           "sim/simrd")
 # Folders that say nothing to a user.
 SILENT = {
     "core/check": "the judge of tests: no library that users get calls it",
@@ -26,6 +27,8 @@ EXEMPT = {
     "The spill file could not be made, grown, read or written.": "docstring",
     "The compiled part of outsize. Programs use the outsize package instead.": "docstring",
     "Turns interception on or off for the calling thread; says whether it was on.": "docstring",
+    "An operator log of DTR's public simulator.": "docstring",
+    "The simulators of outsize. Programs use the outsize package instead.": "docstring",
     "model name": "what /proc/cpuinfo calls it",
     "cpu model": "what /proc/cpuinfo calls it",
     "outsize bench step end": "an event's name in a profile that bench reads itself",
@@ -41,7 +44,7 @@ PUT_TOGETHER = {"pread of", "pwrite of", "userfaultfd failed:", "failed: Cannot 
 
 def sources() -> list[Path]:
     return [path for path in rules.tree()
-            if path.parts[0] in FOLDERS and path.suffix in messages.READERS
+            if any(path.is_relative_to(folder) for folder in FOLDERS) and path.suffix in messages.READERS
             and not path.name.endswith(rules.TEST_NAMES + ("_rig.h",))
             and not str(path).startswith(tuple(SILENT))]
 

@@ -1,0 +1,76 @@
+// outsize._sim: the simulators for Python. Without torch: a log can be simulated where torch is not
+// installed, and the command line need not wait for it to load. Thin: arguments in, results and
+// exceptions out. What cannot be read or makes no sense is a ValueError, whose text is for the
+// person at the keyboard.
+
+#include <pybind11/pybind11.h>
+
+#include <string>
+
+#include "core/base/result.h"
+#include "sim/simrd/log_reader.h"
+#include "sim/simrd/simulation.h"
+
+namespace py = pybind11;
+
+namespace outsize::sim {
+namespace {
+
+template <class T>
+T or_throw(Result<T> result) {
+  if (!result) throw py::value_error(result.error().message());
+  return std::move(result.value());
+}
+
+// Called without the GIL, now and then, so that Ctrl-C ends a long run.
+bool interrupted() {
+  const py::gil_scoped_acquire gil;
+  return PyErr_CheckSignals() != 0;
+}
+
+py::dict run_simrd(const simrd::Program& program, const std::string& policy_name, double ratio) {
+  const auto policy = dtr::find_policy(policy_name);
+  if (!policy) {
+    throw py::value_error("There is no policy '" + policy_name + "' in simulation; there are " +
+                          dtr::policy_names() + ".");
+  }
+  simrd::RunOptions options = or_throw(simrd::options_for(program, *policy, ratio));
+  options.cancelled = interrupted;
+  simrd::Outcome outcome;
+  {
+    const py::gil_scoped_release no_gil;
+    outcome = simrd::simulate(program, options);
+  }
+  if (outcome.status == simrd::Outcome::kCancelled) throw py::error_already_set();
+  py::dict answer;
+  answer["status"] = simrd::to_string(outcome.status);
+  answer["budget"] = options.budget;
+  answer["clock"] = outcome.clock;
+  answer["evaluations"] = outcome.evaluations;
+  answer["peak"] = outcome.peak;
+  answer["compute"] = outcome.compute;
+  answer["recompute"] = outcome.recompute;
+  return answer;
+}
+
+void bind_simrd(py::module_& module) {
+  py::class_<simrd::Program>(module, "SimrdLog", "An operator log of DTR's public simulator.")
+      .def(py::init([](const std::string& path) {
+             const py::gil_scoped_release no_gil;
+             return or_throw(simrd::read_log_file(path));
+           }),
+           py::arg("path"))
+      .def_readonly("peak", &simrd::Program::peak)
+      .def_readonly("compute", &simrd::Program::compute)
+      .def_property_readonly("ops", [](const simrd::Program& self) { return self.ops.size(); })
+      .def("run", &run_simrd, py::arg("policy"), py::arg("ratio"));
+  module.def("simrd_policies", &dtr::policy_names);
+}
+
+}  // namespace
+}  // namespace outsize::sim
+
+PYBIND11_MODULE(_sim, module) {
+  module.doc() = "The simulators of outsize. Programs use the outsize package instead.";
+  outsize::sim::bind_simrd(module);
+}
