@@ -1,0 +1,41 @@
+#include "planners/weights/solve.h"
+
+#include <algorithm>
+
+#include "planners/weights/insert.h"
+
+namespace outsize::weights {
+
+Result<Schedule> solve(const Chain& chain, Bytes memory, Solver solver, const Options& options) {
+  auto away = select(chain, memory, solver, options);
+  if (!away) return away.error();
+  return insert_transfers(chain, memory, *away);
+}
+
+Result<Nanos> lower_bound(const Chain& chain, Bytes memory) {
+  if (Status valid = validate(chain); !valid) return valid.error();
+  if (memory < memory_range(chain).least) {
+    return Error{ErrorCode::kOutOfBudget, "An op and its weight do not fit.", "lower bound", ""};
+  }
+  const Timeline line(chain);
+  const std::size_t first = 0, forward_end = line.layers() - 1, backward_begin = line.layers(),
+                    last = line.ops() - 1;
+  const auto absent = [&](std::size_t op) {
+    return std::max<Bytes>(0, line.running(op) + line.all_weights() - memory);
+  };
+  const auto up = [&](std::size_t op) { return transfer_time(absent(op), chain.up); };
+  Nanos bound = std::max(up(first), up(last)) + std::max(up(forward_end), up(backward_begin));
+  Nanos before = 0;
+  for (std::size_t op = 0; op <= backward_begin; before += line.time_of(op++)) {
+    if (op != forward_end && op != backward_begin) continue;
+    // What F_1 lacks has come when F_L starts; at the cut B_L, F_L still lies between.
+    const Nanos lead = up(first) + (op == backward_begin ? line.time_of(forward_end) : 0);
+    const Nanos tail = up(op) > 0 ? up(op) + line.time_of(last) : 0;
+    bound = std::max(bound, std::max(before, lead) + std::max(line.compute_time() - before, tail));
+  }
+  Bytes most = 0;
+  for (std::size_t op = 0; op < line.ops(); ++op) most = std::max(most, absent(op));
+  return std::max(bound, transfer_time(most, chain.down));
+}
+
+}  // namespace outsize::weights
