@@ -9,20 +9,6 @@ namespace {
 
 constexpr int kChains = 600;
 
-std::string describe(const Chain& chain, Bytes memory) {
-  std::string text = "memory " + std::to_string(memory) + ", links " +
-                     std::to_string(chain.up.bytes_per_us) + " " +
-                     std::to_string(chain.down.bytes_per_us) + ", layers";
-  for (const Layer& l : chain.layers) {
-    for (const std::int64_t n : {l.weight, l.forward, l.backward, l.activation, l.forward_scratch,
-                                 l.backward_scratch}) {
-      text += " " + std::to_string(n);
-    }
-    text += ";";
-  }
-  return text;
-}
-
 TEST(Weights, EveryClaimIsWhatTheJudgeFindsAndNoScheduleBeatsTheBound) {
   const std::uint64_t seed = test_seed(1);
   SCOPED_TRACE("OUTSIZE_TEST_SEED=" + std::to_string(seed));

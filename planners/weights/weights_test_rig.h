@@ -3,6 +3,8 @@
 
 #include <cstdlib>
 #include <random>
+#include <string>
+#include <vector>
 
 #include "planners/weights/random_chain.h"
 #include "planners/weights/replay.h"
@@ -32,6 +34,20 @@ inline Chain plain_chain(const std::vector<Bytes>& weights) {
   Chain chain;
   for (const Bytes bytes : weights) chain.layers.push_back({bytes, 2, 3, 1, 0, 0});
   return chain;
+}
+
+inline std::string describe(const Chain& chain, Bytes memory) {
+  std::string text = "memory " + std::to_string(memory) + ", links " +
+                     std::to_string(chain.up.bytes_per_us) + " " +
+                     std::to_string(chain.down.bytes_per_us) + ", layers";
+  for (const Layer& l : chain.layers) {
+    for (const std::int64_t n : {l.weight, l.forward, l.backward, l.activation, l.forward_scratch,
+                                 l.backward_scratch}) {
+      text += " " + std::to_string(n);
+    }
+    text += ";";
+  }
+  return text;
 }
 
 inline constexpr Solver kSolvers[] = {Solver::kSingle, Solver::kGreedy, Solver::kGreedyStar};
