@@ -45,5 +45,81 @@ TEST(Weights, EveryClaimIsWhatTheJudgeFindsAndNoScheduleBeatsTheBound) {
   EXPECT_GT(moving, kChains);
 }
 
+// The example of replay_test.cpp, which was drawn up by hand before: the send has to end before F3.
+TEST(WeightsSolve, FindsTheExamplesSchedule) {
+  const Chain chain = plain_chain({10, 4, 6});
+  for (const Solver solver : kSolvers) {
+    auto schedule = solve(chain, 22, solver);
+    ASSERT_TRUE(schedule) << schedule.error().message();
+    EXPECT_EQ(schedule->op_start, (std::vector<Nanos>{0, 2, 10, 12, 15, 25}));
+    ASSERT_EQ(schedule->transfers.size(), 3U);
+    EXPECT_EQ(schedule->transfers[0].move, Move::kDown);
+    EXPECT_EQ(schedule->transfers[1].start, 10);
+    EXPECT_EQ(schedule->transfers[2].start, 15);
+    EXPECT_EQ(schedule->time, 28);
+    EXPECT_EQ(schedule->peak, 22);
+  }
+}
+
+// Needed earlier comes first: with one layer's room at a time, F2, F3 and then B2 each wait for theirs.
+TEST(WeightsSolve, PrefetchesInTheOrderOfUse) {
+  const Chain chain = plain_chain({6, 6, 6});
+  auto schedule = solve(chain, 9, Solver::kGreedyStar);
+  ASSERT_TRUE(schedule) << schedule.error().message();
+  std::vector<std::size_t> up;
+  for (const Transfer& t : schedule->transfers) {
+    if (t.move == Move::kUp) up.push_back(t.layer);
+  }
+  EXPECT_EQ(up, (std::vector<std::size_t>{1, 2, 1, 0}));
+}
+
+TEST(WeightsSolve, NothingMovesWhereEverythingFits) {
+  TestRandom random(test_seed(5));
+  for (int n = 0; n < 50; ++n) {
+    const Chain chain = random_chain(random);
+    for (const Solver solver : kSolvers) {
+      auto schedule = solve(chain, memory_range(chain).all, solver);
+      ASSERT_TRUE(schedule);
+      EXPECT_TRUE(schedule->transfers.empty());
+      EXPECT_EQ(schedule->time, Timeline(chain).compute_time());
+      EXPECT_EQ(schedule->time, *lower_bound(chain, memory_range(chain).all));
+    }
+  }
+}
+
+// Two layers of 6 bytes in 8: 5 are absent at F1, 6 at F2 and at B2. What F1 lacks takes 5, then F2 2;
+// what B2 lacks takes 6, then B1 3. The ops before and after the cut take less.
+TEST(WeightsBound, IsTheOneWorkedOutByHand) {
+  EXPECT_EQ(*lower_bound(plain_chain({6, 6}), 8), 5 + 2 + 6 + 3);
+  EXPECT_EQ(*lower_bound(plain_chain({6, 6}), 14), 2 + 2 + 3 + 3);
+  EXPECT_EQ(lower_bound(plain_chain({6, 6}), 7).error().code, ErrorCode::kOutOfBudget);
+  Chain slow_down = plain_chain({6, 6});
+  slow_down.down.bytes_per_us = 100;  // 6 bytes take 60 ns
+  EXPECT_EQ(*lower_bound(slow_down, 8), 60);
+}
+
+TEST(WeightsChain, RefusesWhatMakesNoSense) {
+  const Chain good = plain_chain({6, 6});
+  EXPECT_TRUE(validate(good));
+  Chain bad = good;
+  bad.layers.clear();
+  EXPECT_FALSE(validate(bad));
+  bad = good;
+  bad.up.bytes_per_us = 0;
+  EXPECT_FALSE(validate(bad));
+  bad = good;
+  bad.layers[1].backward = 0;
+  EXPECT_EQ(validate(bad).error().where, "layer 2");
+  bad = good;
+  bad.layers[0].activation = -1;
+  EXPECT_FALSE(validate(bad));
+  bad = good;
+  bad.layers[0].weight = 2'000'000'000'000;
+  EXPECT_FALSE(validate(bad));
+  EXPECT_FALSE(solve(bad, 100, Solver::kGreedy));
+  EXPECT_FALSE(lower_bound(bad, 100));
+  EXPECT_FALSE(replay(bad, 100, {}));
+}
+
 }  // namespace
 }  // namespace outsize::weights
