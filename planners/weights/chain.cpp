@@ -72,8 +72,21 @@ MemoryRange memory_range(const Chain& chain) {
   return range;
 }
 
-std::string op_name(const Timeline& line, std::size_t op) {
-  return (line.is_backward(op) ? "B" : "F") + std::to_string(line.layer_of(op) + 1);
+std::vector<Nanos> least_waits(const Chain& chain, Bytes memory) {
+  const Timeline line(chain);
+  std::vector<Nanos> waits{0};
+  for (std::size_t op = 1; op < line.ops(); ++op) {
+    const Bytes own = chain.layers[line.layer_of(op)].weight;
+    const Bytes before = chain.layers[line.layer_of(op - 1)].weight;
+    Nanos wait = 0;
+    if (line.layer_of(op) != line.layer_of(op - 1) && line.running(op - 1) + before + own > memory) {
+      wait = transfer_time(own, chain.up);
+      const bool apart = line.at_rest(op) + before + own > memory;
+      if (apart && line.is_backward(op - 1)) wait += transfer_time(before, chain.down);
+    }
+    waits.push_back(wait);
+  }
+  return waits;
 }
 
 }  // namespace outsize::weights

@@ -38,7 +38,6 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
 #include <vector>
 
 #include "core/base/result.h"
@@ -111,7 +110,9 @@ struct MemoryRange {
 };
 MemoryRange memory_range(const Chain& chain);
 
-// "F3" or "B1": how people name op s.
-std::string op_name(const Timeline& line, std::size_t op);
+// How long each op has to wait at least after the op before it has ended, because its weight cannot
+// be there by then: its fetch starts after that op where the two do not fit together while it runs;
+// and where they do not even fit together at rest, after a B op's weight has been sent, too.
+std::vector<Nanos> least_waits(const Chain& chain, Bytes memory);
 
 }  // namespace outsize::weights

@@ -4,7 +4,6 @@
 #include <array>
 #include <bit>
 #include <map>
-#include <optional>
 #include <unordered_map>
 
 namespace outsize::weights {
@@ -34,8 +33,10 @@ static_assert(sizeof(State) == 16);
 struct HashState {
   std::size_t operator()(const State& state) const {
     const auto words = std::bit_cast<std::array<std::uint64_t, 2>>(state);
-    std::uint64_t h = (words[0] ^ (words[1] * 0x9e3779b97f4a7c15ULL)) * 0xbf58476d1ce4e5b9ULL;
-    return static_cast<std::size_t>(h ^ (h >> 31));
+    std::uint64_t h = words[0] * 0x9e3779b97f4a7c15ULL;
+    h = ((h ^ (h >> 32)) + words[1]) * 0xbf58476d1ce4e5b9ULL;
+    h = (h ^ (h >> 29)) * 0x94d049bb133111ebULL;
+    return static_cast<std::size_t>(h ^ (h >> 32));
   }
 };
 
@@ -46,6 +47,25 @@ struct Node {
   // What started at the parent's instant.
   std::uint8_t sent = kNone, fetched = kNone;
   bool op_started = false;
+};
+
+// What the comparison of two states looks at, close together: there are many comparisons.
+struct Closed {
+  explicit Closed(const Node& node)
+      : at(static_cast<std::uint32_t>(node.at)),
+        op_end(at + node.state.op_left),
+        up_end(at + node.state.up_left),
+        down_end(at + node.state.down_left),
+        there(node.state.there),
+        valid(node.state.valid),
+        unknown(node.state.unknown),
+        begins_clean(node.state.begins_clean),
+        passed_over(node.state.passed_over),
+        held(node.state.held) {}
+
+  std::uint32_t at, op_end, up_end, down_end;
+  Mask there, valid, unknown, begins_clean, passed_over;
+  std::uint8_t held;
 };
 
 // A choice in the making: the state it leads to, before time goes on.
@@ -84,6 +104,8 @@ class Search {
   Schedule schedule_of(Number end) const;
   void note(const Node& from, const Node& to, Schedule& schedule) const;
 
+  // At least, until the next op starts.
+  Nanos to_next(const State& s) const { return s.op_left > 0 ? s.op_left + waits_[s.next] : 0; }
   Bytes rest(const State& s) const {
     return s.op_left > 0 ? line_.running(s.next - 1) : line_.at_rest(s.next);
   }
@@ -96,13 +118,14 @@ class Search {
   const Timeline line_;
   Mask movable_ = 0;
   Table bytes_{}, up_time_{}, down_time_{};
-  std::vector<Nanos> left_;     // time of the ops from each on
+  std::vector<Nanos> waits_;  // least_waits()
+  std::vector<Nanos> left_;   // from the start of each op on: the ops, and what they wait at least
   Nanos absent_f_ = 0, absent_b_ = 0;  // least fetch time of what must be absent at F_L, at B_L
   Table sent_by_turn_{};        // by the set of valid copies: least send time of what must be absent
                                 // at F_L or at B_L
   std::vector<Node> nodes_;
   std::unordered_map<State, Number, HashState> known_;
-  std::unordered_map<std::uint64_t, std::vector<Number>> closed_;  // what was gone on from
+  std::unordered_map<std::uint64_t, std::vector<Closed>> closed_;  // what was gone on from
   Number expanded_ = kNoNode;
   std::map<Nanos, std::vector<Number>> open_;  // by estimate of the whole; the newest first
   bool too_many_ = false;
@@ -122,7 +145,11 @@ Search::Search(const Chain& chain, Bytes memory, const ExhaustiveLimits& limits)
   up_time_ = sums(up);
   down_time_ = sums(down);
   left_.assign(line_.ops() + 1, 0);
-  for (std::size_t op = line_.ops(); op-- > 0;) left_[op] = left_[op + 1] + line_.time_of(op);
+  waits_ = least_waits(chain, memory);
+  waits_.push_back(0);
+  for (std::size_t op = line_.ops(); op-- > 0;) {
+    left_[op] = line_.time_of(op) + waits_[op + 1] + left_[op + 1];
+  }
   const std::size_t turn = line_.layers();
   absent_f_ = least_absent(turn - 1, up_time_, 0);
   absent_b_ = least_absent(turn, up_time_, 0);
@@ -180,7 +207,7 @@ Nanos Search::estimate_up(const State& s) const {
   const Nanos lead = before_f > 0 ? s.up_left + before_f : 0;
   const Nanos forward_end = line_.time_of(turn - 1);
   const auto cut = [&](std::size_t op, Nanos must, Nanos lead_to_cut) {
-    const Nanos ops = s.op_left + left_[s.next] - left_[op];
+    const Nanos ops = to_next(s) + left_[s.next] - left_[op];
     return std::max(ops, lead_to_cut) + std::max(left_[op], must > 0 ? must + last : 0);
   };
   if (s.next < turn) {
@@ -202,8 +229,7 @@ Nanos Search::estimate_down(const State& s) const {
 }
 
 Nanos Search::estimate(const State& s) const {
-  const Nanos ops = s.op_left + left_[s.next];
-  return std::max({ops, estimate_up(s), estimate_down(s)});
+  return std::max({to_next(s) + left_[s.next], estimate_up(s), estimate_down(s)});
 }
 
 // --- the branches --------------------------------------------------------------------------------
@@ -225,16 +251,13 @@ void Search::reach(const Node& node) {
 }
 
 // Whether whatever can follow `b` can follow `a` as well, no later.
-bool dominates(const Node& na, const Node& nb) {
-  const State &a = na.state, &b = nb.state;
-  if (na.at > nb.at || na.at + a.op_left > nb.at + b.op_left || na.at + a.up_left > nb.at + b.up_left ||
-      na.at + a.down_left > nb.at + b.down_left || a.held > b.held ||
-      (a.passed_over & ~b.passed_over) != 0) {
+bool dominates(const Closed& a, const Closed& b) {
+  if (a.at > b.at || a.op_end > b.op_end || a.up_end > b.up_end || a.down_end > b.down_end ||
+      a.held > b.held || (a.passed_over & ~b.passed_over) != 0) {
     return false;
   }
   // Untouched at a: can be taken for dirty, or for valid at the price of the demand.
-  const int worse_untouched =
-      a.unknown & ~(b.unknown | b.begins_clean | (b.there & ~b.valid));
+  const int worse_untouched = a.unknown & ~(b.unknown | b.begins_clean | (b.there & ~b.valid));
   const int worse_than_untouched = ~a.unknown & b.unknown & ~(a.there & a.valid & ~a.begins_clean);
   const int worse = ~a.unknown & ~b.unknown & ((a.begins_clean & ~b.begins_clean) |
                                                (b.valid & ~a.valid) | (b.there & ~a.there));
@@ -246,11 +269,12 @@ bool Search::dominated(Number number) {
   const State& s = node.state;
   const std::uint64_t key = (((static_cast<std::uint64_t>(s.begins_absent) << 8 | s.next) << 8 | s.up)
                              << 8 | s.down) << 1 | (s.op_left > 0);
+  const Closed closed(node);
   auto& others = closed_[key];
-  for (const Number other : others) {
-    if (dominates(nodes_[other], node)) return true;
+  for (const Closed& other : others) {
+    if (dominates(other, closed)) return true;
   }
-  others.push_back(number);
+  others.push_back(closed);
   return false;
 }
 

@@ -13,7 +13,7 @@
 //
 // What is pruned. States in which the same is above, valid, under way and demanded of the end are
 // the same, and the first to arrive stands for all (best first, A*). The estimate never exceeds what
-// is left: the ops; the fetches that uses and the border demand, with the least set of weights that
+// is left: the ops and their least_waits(); the fetches that uses and the border demand, with the least set of weights that
 // must be absent at F_L and at B_L; the sends that drops and the border demand.
 //
 // Three shortcuts, which a test switches off to see that they change no answer:

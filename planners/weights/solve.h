@@ -11,13 +11,15 @@ Result<Schedule> solve(const Chain& chain, Bytes memory, Solver solver, const Op
 
 // No schedule of chain.h is quicker than this. kOutOfBudget: none exists, some op does not fit.
 //
-// With W the bytes of all weights, at least X(s) = running(s) + W - memory bytes of them are absent
-// when op s starts, and each has to be above at its next use. Absent at F_1: fetched before F_L
-// starts. Absent at F_L or B_L: fetched after that op has started, before B_1. So these two add up,
-// and with the ops beside them:
-//     T >= max(time of the ops before the cut, up(X(F_1))) + max(time of the rest, up(X(cut)) + B_1)
-// for the cuts F_L and B_L; T >= up(max(X(F_1), X(B_1))) + up(max(X(F_L), X(B_L))); and since every
-// weight is changed in every step, whatever is absent once has been sent once: T >= down(max X).
+// T is at least, with W the bytes of all weights and X(s) = max(0, running(s) + W - memory), which are
+// absent at least when op s starts, and have to be above at their next use:
+//   * the ops and what each waits at least for the weight after its neighbour's (least_waits()).
+//     These together are what is called path below;
+//   * up(max(X(F_1), X(B_1))) + up(max(X(F_L), X(B_L))): what is absent at the step's border comes
+//     before F_L starts, what is absent at its turn comes after that and before B_1;
+//   * for either cut, F_L or B_L: max(path up to it, up(X(F_1))) + max(path from it on, up(X(cut)) +
+//     B_1), for the same reason (with F_L added before the cut B_L);
+//   * down(max X): every weight is changed in every step, so what is absent once is sent once.
 Result<Nanos> lower_bound(const Chain& chain, Bytes memory);
 
 }  // namespace outsize::weights

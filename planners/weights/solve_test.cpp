@@ -18,6 +18,7 @@ TEST(Weights, EveryClaimIsWhatTheJudgeFindsAndNoScheduleBeatsTheBound) {
     ChainShape shape;
     shape.layers_min = 1;
     shape.layers_max = n % 10 == 0 ? 40 : 10;
+    if (n % 3 == 0) shape.slowdown_max = 40;  // a send may take longer than from B to the next B
     const Chain chain = random_chain(random, shape);
     const Bytes memory = random_memory(random, chain);
     SCOPED_TRACE(describe(chain, memory));
@@ -87,15 +88,26 @@ TEST(WeightsSolve, NothingMovesWhereEverythingFits) {
   }
 }
 
-// Two layers of 6 bytes in 8: 5 are absent at F1, 6 at F2 and at B2. What F1 lacks takes 5, then F2 2;
-// what B2 lacks takes 6, then B1 3. The ops before and after the cut take less.
-TEST(WeightsBound, IsTheOneWorkedOutByHand) {
-  EXPECT_EQ(*lower_bound(plain_chain({6, 6}), 8), 5 + 2 + 6 + 3);
+// Two layers of 6 bytes in 8 never stand beside each other. F1 2, weight 2 comes in 6, F2 2, B2 3,
+// weight 2 goes in 6, weight 1 comes in 6, B1 3.
+TEST(WeightsBound, CountsTheWaitsBetweenNeighbours) {
+  EXPECT_EQ(*lower_bound(plain_chain({6, 6}), 8), 2 + 6 + 2 + 3 + 6 + 6 + 3);
   EXPECT_EQ(*lower_bound(plain_chain({6, 6}), 14), 2 + 2 + 3 + 3);
   EXPECT_EQ(lower_bound(plain_chain({6, 6}), 7).error().code, ErrorCode::kOutOfBudget);
-  Chain slow_down = plain_chain({6, 6});
-  slow_down.down.bytes_per_us = 100;  // 6 bytes take 60 ns
-  EXPECT_EQ(*lower_bound(slow_down, 8), 60);
+  // In 13 they stand beside each other, but not while F2 or B2 runs.
+  EXPECT_EQ(least_waits(plain_chain({6, 6}), 13), (std::vector<Nanos>{0, 0, 0, 6}));
+  EXPECT_EQ(least_waits(plain_chain({6, 6}), 12), (std::vector<Nanos>{0, 6, 0, 12}));
+}
+
+// Four layers of 4 bytes in 12: neighbours fit. 5 bytes are absent at F1 and B1, 8 at F4 and B4. With
+// 2 ns a byte up, what F1 lacks takes 10, then F4 2; what B4 lacks takes 16, then B1 3.
+TEST(WeightsBound, CountsWhatIsAbsentAtTheBorderAndAtTheTurn) {
+  Chain chain = plain_chain({4, 4, 4, 4});
+  EXPECT_EQ(*lower_bound(chain, 12), 4 * (2 + 3));
+  chain.up.bytes_per_us = 500;
+  EXPECT_EQ(*lower_bound(chain, 12), 10 + 2 + 16 + 3);
+  chain.down.bytes_per_us = 100;  // 8 bytes are sent
+  EXPECT_EQ(*lower_bound(chain, 12), 80);
 }
 
 TEST(WeightsChain, RefusesWhatMakesNoSense) {
