@@ -75,14 +75,27 @@ void DeepumPlanner::victims(bool last_choice, std::size_t limit, std::vector<Ext
 }
 
 void DeepumPlanner::plan(const PlanState& state, std::vector<Decision>& out) {
-  release();
   Draft draft{state, out, state.free, state.reading, state.writing, predictor_.upcoming(upcoming_), false, 0};
-  while (draft.coming > 0 &&
-         upcoming_[draft.coming - 1].position >= predictor_.position() + options_.degree) {
-    --draft.coming;
-  }
+  cut_reach(draft);
+  release();
   if (options_.pre_eviction) pre_evict(draft);
   prefetch(draft);
+}
+
+// N ops may need more than the budget holds. Then to keep what all of them need would leave no victim,
+// and nothing could come ahead: N is cut to what fits.
+void DeepumPlanner::cut_reach(Draft& draft) {
+  const Position now = predictor_.position();
+  reach_ = options_.degree;
+  Bytes needed = 0;
+  for (std::size_t i = 0; i < draft.coming; ++i) {
+    const Position ahead = upcoming_[i].position - now;
+    needed += table_[upcoming_[i].extent].bytes;
+    if (ahead < reach_ && needed + upcoming_[i].demand <= draft.state.budget) continue;
+    reach_ = std::min(ahead, reach_);
+    draft.coming = i;
+    while (draft.coming > 0 && upcoming_[draft.coming - 1].position - now >= reach_) --draft.coming;
+  }
 }
 
 // Only what nothing within N ops needs: those that `victims` gives first.
@@ -128,14 +141,14 @@ void DeepumPlanner::pre_evict(Draft& draft) {
 }
 
 // Soonest use first, each only if the births before its use find room as well: they would push it
-// out again.
+// out again. Without pre-eviction nobody makes room for births before they come.
 void DeepumPlanner::prefetch(Draft& draft) {
   for (std::size_t i = 0; i < draft.coming; ++i) {
     const Upcoming& next = upcoming_[i];
     const Extent& e = table_[next.extent];
     if (e.where != Where::kAbsent || e.wanted || e.dying || e.hint == Hint::kLater) continue;
     if (!draft.can_read(e.bytes)) return;
-    if (!free_up(draft, e.bytes + next.demand)) return;
+    if (!free_up(draft, e.bytes + (options_.pre_eviction ? next.demand : 0))) return;
     draft.out.push_back({Decision::Kind::kPrefetch, Decision::Reason::kForeseenUse, next.extent});
     draft.free -= e.bytes;
     draft.reading += e.bytes;

@@ -30,7 +30,7 @@ struct PlannerOptions {
 class DeepumPlanner final : public Planner {
  public:
   DeepumPlanner(const ExtentTable& table, const Predictor& predictor, const PlannerOptions& options = {})
-      : table_(table), predictor_(predictor), options_(options) {}
+      : table_(table), predictor_(predictor), options_(options), reach_(options.degree) {}
   const char* name() const override { return "deepum"; }
   void on_resident(ExtentId id) override;
   void on_gone(ExtentId id) override { heap_.remove(id); }
@@ -47,11 +47,12 @@ class DeepumPlanner final : public Planner {
 
   bool expected(ExtentId id) const {
     const Position use = predictor_.next_use(id);
-    return use != kNever && use < predictor_.position() + options_.degree;
+    return use != kNever && use < predictor_.position() + reach_;
   }
   Position key_of(ExtentId id) const;
   void keep(ExtentId id);
   void release();
+  void cut_reach(Draft& draft);
   void gather(Draft& draft);
   void pre_evict(Draft& draft);
   void prefetch(Draft& draft);
@@ -61,6 +62,7 @@ class DeepumPlanner final : public Planner {
   const Predictor& predictor_;
   PlannerOptions options_;
   VictimHeap heap_;
+  Position reach_;                       // of the next N ops, as many as the budget has room for
   std::uint64_t migrations_ = 0;
   std::vector<std::uint64_t> migrated_;  // by extent: how many had come before it
   std::vector<ExtentId> kept_;           // have the key of what is expected; some no longer are
