@@ -54,8 +54,7 @@ void print(const char* what, int percent, const Moved& moved) {
 
 constexpr Nanos kSlow = 20'000'000, kQuick = 4'000'000;  // the disk keeps up, or is the wall
 
-// Neither chaining nor pre-eviction nor the deaths' own word is there for nothing, and with all of them
-// it stands by `lookahead`, which has a whole step in view.
+// `lookahead` has the whole step in view, this one 32 ops.
 TEST(DeepumPolicy, OnAStaticLoopItIsNearLookahead) {
   for (const Nanos op_time : {kSlow, kQuick}) {
     const Program program = loop(op_time);
@@ -76,6 +75,8 @@ TEST(DeepumPolicy, OnAStaticLoopItIsNearLookahead) {
   }
 }
 
+// Switched off one by one, and both that can be. A live program always says that its tensors died; here
+// it is made to keep silent.
 TEST(DeepumPolicy, EachOfItsMeansIsWorthSomething) {
   for (const Nanos op_time : {kSlow, kQuick}) {
     const Program program = loop(op_time), kept = without_invalidation(program);
@@ -96,7 +97,9 @@ TEST(DeepumPolicy, EachOfItsMeansIsWorthSomething) {
       EXPECT_LT(all.stall, unevicted.stall) << "at " << percent << " %";
       EXPECT_LT(all.stall, neither.stall) << "at " << percent << " %";
       EXPECT_LT(all.read * 5, uninvalidated.read * 4) << "at " << percent << " %";
-      EXPECT_LE(all.stall, uninvalidated.stall) << "at " << percent << " %";
+      if (op_time == kQuick) {
+        EXPECT_LT(all.stall, uninvalidated.stall) << "at " << percent << " %";
+      }
     }
   }
 }
@@ -132,7 +135,8 @@ TEST(WithoutInvalidation, TheDeadAreKeptForTheNextOfTheirSize) {
   EXPECT_GT(deaths, 0U);
   EXPECT_EQ(kept_deaths, 0U);
   EXPECT_EQ(kept_operands - operands, births - kept_births);
-  EXPECT_EQ(peak_bytes(kept), peak_bytes(program)) << "of one size each, nothing more is ever taken";
+  EXPECT_GT(births, 4 * kept_births) << "nearly all are served";
+  EXPECT_GE(peak_bytes(kept), peak_bytes(program));
 }
 
 }  // namespace

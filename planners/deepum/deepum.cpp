@@ -9,7 +9,6 @@ struct DeepumPlanner::Draft {
   const PlanState& state;
   std::vector<Decision>& out;
   Bytes free = 0, reading = 0, writing = 0;
-  Bytes leaving = 0;            // free once it is written
   std::size_t coming = 0;       // entries of upcoming_
   bool gathered = false;        // order_ is of this plan
   std::size_t next_victim = 0;  // in order_
@@ -76,8 +75,7 @@ void DeepumPlanner::victims(bool last_choice, std::size_t limit, std::vector<Ext
 }
 
 void DeepumPlanner::plan(const PlanState& state, std::vector<Decision>& out) {
-  Draft draft{state, out, state.free, state.reading, state.writing, 0,
-              predictor_.upcoming(upcoming_), false, 0};
+  Draft draft{state, out, state.free, state.reading, state.writing, predictor_.upcoming(upcoming_), false, 0};
   cut_reach(draft);
   release();
   if (options_.pre_eviction) pre_evict(draft);
@@ -108,28 +106,27 @@ void DeepumPlanner::gather(Draft& draft) {
   while (!order_.empty() && heap_.key(order_.back()) < kUnexpected) order_.pop_back();
 }
 
-// Evicts clean victims and starts writing changed ones; true once `now` bytes are free, and `later`
-// bytes are or will be.
-bool DeepumPlanner::free_up(Draft& draft, Bytes now, Bytes later) {
-  auto enough = [&] { return draft.free >= now && draft.free + draft.leaving >= later; };
-  if (enough()) return true;
+// Evicts clean victims and starts writing changed ones; true once `need` bytes are free.
+bool DeepumPlanner::free_up(Draft& draft, Bytes need) {
+  if (draft.free >= need) return true;
   if (!draft.gathered) gather(draft);
-  for (; !enough() && draft.next_victim < order_.size(); ++draft.next_victim) {
+  Bytes coming = 0;  // once it is written
+  for (; draft.free + coming < need && draft.next_victim < order_.size(); ++draft.next_victim) {
     const ExtentId id = order_[draft.next_victim];
     const Extent& e = table_[id];
     if (clean(e)) {
       draft.out.push_back({Decision::Kind::kEvict, Decision::Reason::kLeastRecent, id});
       draft.free += e.bytes;
     } else if (e.below == Below::kWriting) {
-      draft.leaving += e.bytes;
+      coming += e.bytes;
     } else if (e.write_pins == 0) {
       if (!draft.can_write(e.bytes)) break;
       draft.out.push_back({Decision::Kind::kClean, Decision::Reason::kLeastRecent, id});
       draft.writing += e.bytes;
-      draft.leaving += e.bytes;
+      coming += e.bytes;
     }
   }
-  return enough();
+  return draft.free >= need;
 }
 
 // Room for everything that comes back and is born within the next N ops.
@@ -140,7 +137,7 @@ void DeepumPlanner::pre_evict(Draft& draft) {
     if (e.where == Where::kAbsent) absent += e.bytes;
     wanted = std::max(wanted, absent + upcoming_[i].demand);
   }
-  free_up(draft, 0, wanted);
+  free_up(draft, wanted);
 }
 
 // Soonest use first, each only if the births before its use find room as well: they would push it
@@ -151,8 +148,7 @@ void DeepumPlanner::prefetch(Draft& draft) {
     const Extent& e = table_[next.extent];
     if (e.where != Where::kAbsent || e.wanted || e.dying || e.hint == Hint::kLater) continue;
     if (!draft.can_read(e.bytes)) return;
-    const Bytes births = options_.pre_eviction ? next.demand : 0;
-    if (!free_up(draft, e.bytes, e.bytes + births)) return;
+    if (!free_up(draft, e.bytes + (options_.pre_eviction ? next.demand : 0))) return;
     draft.out.push_back({Decision::Kind::kPrefetch, Decision::Reason::kForeseenUse, next.extent});
     draft.free -= e.bytes;
     draft.reading += e.bytes;

@@ -56,7 +56,7 @@ class DeepumPlanner final : public Planner {
   void gather(Draft& draft);
   void pre_evict(Draft& draft);
   void prefetch(Draft& draft);
-  bool free_up(Draft& draft, Bytes now, Bytes later);
+  bool free_up(Draft& draft, Bytes need);
 
   const ExtentTable& table_;
   const Predictor& predictor_;

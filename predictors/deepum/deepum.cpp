@@ -44,6 +44,7 @@ void DeepumPredictor::on_op(const OpEvent& op) {
     tables_.clear(id);
   }
   learn(id, op.now);
+  executions_[id].alive = 0;
   running_ = id;
   site_ = op.site;
   births_ = 0;
@@ -94,11 +95,19 @@ void DeepumPredictor::extend() {
 void DeepumPredictor::on_birth(ExtentId id, Bytes bytes) {
   names_.born(id, site_, births_++, bytes);
   born_ += bytes;
+  if (running_ == kNone) return;
+  if (id >= bearers_.size()) bearers_.resize(id + 1 + id / 2);
+  bearers_[id] = {running_, executions_[running_].last};
+  executions_[running_].alive += bytes;
 }
 
 void DeepumPredictor::on_death(ExtentId id, Bytes bytes) {
   names_.died(id);
   died_ += bytes;
+  if (id >= bearers_.size()) return;
+  const Bearer bearer = std::exchange(bearers_[id], Bearer{});
+  if (bearer.id == kNone || executions_[bearer.id].last != bearer.run) return;  // it ran again since
+  executions_[bearer.id].alive -= bytes;
 }
 
 Position DeepumPredictor::next_use(ExtentId id) const {
@@ -120,7 +129,8 @@ struct DeepumPredictor::Demand {
   }
   void pass(const Execution& op) {
     in += op.gap;
-    sum += op.born;
+    // Not what it bore last time and is still there, as optimizer state born in the first step.
+    sum += std::max<Bytes>(op.born - op.alive, 0);
     most = std::max(most, sum);
     sum -= op.died;
   }
@@ -148,7 +158,8 @@ Bytes DeepumPredictor::demand_within(Nanos nanos) const {
 }
 
 Bytes DeepumPredictor::table_bytes() const {
-  return names_.bytes() + executions_.bytes() + tables_.bytes() + window_.bytes();
+  return names_.bytes() + executions_.bytes() + tables_.bytes() + window_.bytes() +
+         static_cast<Bytes>(bearers_.capacity() * sizeof(Bearer));
 }
 
 }  // namespace outsize::deepum

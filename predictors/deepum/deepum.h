@@ -56,6 +56,11 @@ class DeepumPredictor final : public Predictor {
   Executions executions_;
   BlockTables tables_;
   Window window_;
+  struct Bearer {
+    ExecutionId id = kNone;
+    Position run = 0;  // which of its runs: where that stood
+  };
+  std::vector<Bearer> bearers_;        // by extent
   std::vector<BlockId> blocks_;        // scratch: of the running op, in operand order
   Context context_ = kNoContext;       // before the running op
   ExecutionId running_ = kNone;

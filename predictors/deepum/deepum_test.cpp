@@ -212,6 +212,28 @@ TEST(Deepum, DemandIsWhatIsBornLessWhatDies) {
   }
 }
 
+// What an op bore in the first round and nobody let go is not born in the second: no room is asked for.
+TEST(Deepum, WhatIsStillThereIsNotBornAgain) {
+  Program program;
+  const ExtentId weight = program.adopt(), other = program.adopt();
+  ExtentId state = kNoExtent;
+  for (int round = 0; round < 2; ++round) {
+    program.op(1, {weight});
+    if (round == 1) break;
+    state = program.birth(700);
+    program.op(2, {other});
+    program.birth(30);
+    program.op(3, {weight, other});
+  }
+  // Ops 2 and 3 are in sight. The running op may bear anew; the 30 bytes of op 2 are still there.
+  EXPECT_EQ(program.predictor().demand_within(2000), 700);
+  program.op(2, {other});
+  program.op(3, {weight, other});
+  EXPECT_EQ(program.predictor().demand_within(1'000'000), 0);
+  program.death(state, 700);
+  EXPECT_EQ(program.predictor().demand_within(1'000'000), 0) << "of its last run, which bore none";
+}
+
 // Extents of small storages do not name an op: their packing shifts from step to step.
 TEST(Deepum, ShiftingSmallStoragesKeepTheChain) {
   Program program;

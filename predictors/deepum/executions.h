@@ -31,6 +31,7 @@ struct Execution {
   Position last = 0;            // when it ran last
   Nanos gap = 0;                // until the next op
   Bytes born = 0, died = 0;     // in it, and after it before the next op
+  Bytes alive = 0;              // of what it bore then, now
 };
 
 class Executions {
