@@ -94,10 +94,11 @@ TEST(DeepumPolicy, EachOfItsMeansIsWorthSomething) {
       print("without both", percent, neither);
       print("without invalidation", percent, uninvalidated);
       EXPECT_LT(all.stall, unchained.stall) << "at " << percent << " %";
-      EXPECT_LT(all.stall, unevicted.stall) << "at " << percent << " %";
       EXPECT_LT(all.stall, neither.stall) << "at " << percent << " %";
       EXPECT_LT(all.read * 5, uninvalidated.read * 4) << "at " << percent << " %";
-      if (op_time == kQuick) {
+      if (op_time == kSlow) {  // where the disk is the wall, to write early wins little
+        EXPECT_LT(all.stall, unevicted.stall) << "at " << percent << " %";
+      } else {
         EXPECT_LT(all.stall, uninvalidated.stall) << "at " << percent << " %";
       }
     }

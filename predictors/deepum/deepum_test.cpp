@@ -272,5 +272,27 @@ TEST(Deepum, TablesAreBounded) {
   EXPECT_EQ(predictor.table_bytes(), at_bound);
 }
 
+// Once every op and every extent was met, no table grows: nothing is allocated any more.
+TEST(Deepum, AWarmLoopGrowsNothing) {
+  DeepumPredictor predictor;
+  Bytes warm = 0;
+  for (int round = 0; round < 40; ++round) {
+    for (ExtentId layer = 0; layer < 20; ++layer) {
+      const std::array uses{layer, 20 + layer};
+      predictor.on_op({layer, std::span(uses).first(layer == 0 ? 1 : 2), false, round});
+      predictor.on_birth(21 + layer, 100);
+    }
+    for (ExtentId layer = 20; layer-- > 0;) {
+      const std::array uses{layer, 21 + layer};
+      predictor.on_op({100 + layer, uses, true, round});
+      predictor.on_death(21 + layer, 100);
+    }
+    if (round == 2) warm = predictor.table_bytes();
+    if (round > 2) {
+      ASSERT_EQ(predictor.table_bytes(), warm) << round;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace outsize::deepum
