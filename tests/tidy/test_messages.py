@@ -17,6 +17,7 @@ FOLDERS = ("adapter", "cmake", "core", "include", "planners", "platforms", "pred
 SILENT = {
     "core/check": "the judge of tests: no library that users get calls it",
     "core/trace": "the decision log's lines are data, not messages",
+    "planners/weights": "a solver that tests and bench/weights_offloading.cpp call; no command of users does yet",
     "tools/run_tests.py": "for contributors; its lines are the tests' results",
 }
 # Prose that no user meets as a message.
