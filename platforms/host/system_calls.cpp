@@ -60,37 +60,29 @@ bool touch(const void* buffer, std::size_t bytes, bool write) noexcept {
   return any;
 }
 
-// Buffers of one call, of which the first `done` bytes are done.
-class Parts {
- public:
-  Parts(const iovec* parts, std::size_t count) : parts_(parts), count_(count) {}
+using Rest = std::array<iovec, 16>;
 
-  // What is left, as far as it fits: its number of parts.
-  int left(std::size_t done, std::array<iovec, 16>& rest) const noexcept {
-    std::size_t filled = 0;
-    for (std::size_t i = 0; i < count_ && filled < rest.size(); ++i) {
-      if (done >= parts_[i].iov_len) {
-        done -= parts_[i].iov_len;
-        continue;
-      }
-      rest[filled++] = {static_cast<char*>(parts_[i].iov_base) + done, parts_[i].iov_len - done};
-      done = 0;
-    }
-    return static_cast<int>(filled);
+// What is left of the buffers of a call after `done` bytes, as far as it fits: its number of parts.
+int left_of(const iovec* parts, int count, std::size_t done, Rest& rest) noexcept {
+  std::size_t filled = 0;
+  for (int i = 0; i < count && filled < rest.size(); ++i) {
+    const std::size_t skipped = std::min(done, parts[i].iov_len);
+    done -= skipped;
+    if (skipped == parts[i].iov_len) continue;
+    rest[filled++] = {static_cast<char*>(parts[i].iov_base) + skipped, parts[i].iov_len - skipped};
   }
+  return static_cast<int>(filled);
+}
 
- private:
-  const iovec* parts_;
-  std::size_t count_;
-};
-
-bool touch(const iovec* parts, int count, bool write) noexcept {
+bool touch(const Rest& rest, int count, bool write) noexcept {
   bool any = false;
-  for (int i = std::min(count, 4) - 1; i >= 0; --i) any |= touch(parts[i].iov_base, parts[i].iov_len, write);
+  for (std::size_t i = std::min<std::size_t>(static_cast<std::size_t>(count), 4); i-- > 0;) {
+    any |= touch(rest[i].iov_base, rest[i].iov_len, write);
+  }
   return any;
 }
 
-enum class Way : std::uint8_t { kRead, kReceive, kWrite };
+enum class Way : std::uint8_t { kRead, kWrite };
 
 // A message that could not be delivered is gone: another try would take the next one, or wait for it.
 bool is_message_socket(int fd) noexcept {
@@ -107,105 +99,100 @@ bool goes_on(int fd, Way way) noexcept {
   return fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
 }
 
-// `call(parts, count, done)` moves what is left of the buffers after `done` bytes.
+// `call(parts, count, done)` moves the bytes of these buffers, `done` bytes after the first one's begin.
 template <class Call>
-ssize_t with_parts(int fd, Way way, const Parts& parts, ssize_t first, const Call& call) {
-  std::size_t done = first > 0 ? static_cast<std::size_t>(first) : 0;
-  if (first == 0 || (first < 0 && errno != EFAULT)) return first;
-  if (first < 0 && way != Way::kWrite && is_message_socket(fd)) {
-    errno = EFAULT;
-    return first;
-  }
-  const int before = errno;
-  for (int tries = 0; tries < kPatience; ++tries) {
-    std::array<iovec, 16> rest;
-    const int count = parts.left(done, rest);
-    if (count == 0 || (done > 0 && !(managed(address_of(rest[0].iov_base)) && goes_on(fd, way)))) break;
-    if (!touch(rest.data(), count, way != Way::kWrite)) break;
-    const ssize_t more = call(rest.data(), count, done);
-    if (more > 0) done += static_cast<std::size_t>(more), tries = 0;
-    if (more == 0 || (more < 0 && errno != EFAULT)) {
-      if (done == 0) return more;
-      break;
+ssize_t with_parts(int fd, Way way, const iovec* parts, int count, const Call& call) {
+  ssize_t got = call(parts, count, 0);
+  std::size_t done = 0;
+  const auto result = [&] { return done > 0 ? static_cast<ssize_t>(done) : got; };
+  for (int tries = 0;;) {
+    if (got == 0 || (got < 0 && errno != EFAULT)) return result();
+    if (got > 0) {
+      tries = 0;
+      done += static_cast<std::size_t>(got);
+    }
+    Rest rest;
+    const int left = left_of(parts, count, done, rest);
+    const bool reads = way == Way::kRead;
+    const bool again = got > 0 ? left > 0 && managed(address_of(rest[0].iov_base)) && goes_on(fd, way)
+                               : !(reads && is_message_socket(fd)) && ++tries <= kPatience && touch(rest, left, reads);
+    if (!again) {
+      if (got < 0) errno = EFAULT;
+      return result();
     }
     if (tries > 8) sched_yield();
+    got = call(rest.data(), left, done);
   }
-  errno = done > 0 ? before : EFAULT;
-  return done > 0 ? static_cast<ssize_t>(done) : -1;
 }
 
 template <class Call>
-ssize_t with_bytes(int fd, Way way, const void* buffer, std::size_t bytes, ssize_t first, const Call& call) {
-  if (first >= 0 && static_cast<std::size_t>(first) == bytes) return first;
+ssize_t with_bytes(int fd, Way way, const void* buffer, std::size_t bytes, const Call& call) {
   const iovec whole{const_cast<void*>(buffer), bytes};
-  return with_parts(fd, way, Parts(&whole, 1), first,
-                    [&](iovec* rest, int, std::size_t done) {
-                      return call(rest->iov_base, rest->iov_len, done);
-                    });
+  return with_parts(fd, way, &whole, 1, [&](const iovec* part, int, std::size_t done) {
+    return call(part->iov_base, part->iov_len, done);
+  });
 }
 
 // --- the replacements -----------------------------------------------------------------------------
 
 ssize_t our_read(int fd, void* to, std::size_t bytes) {
-  return with_bytes(fd, Way::kRead, to, bytes, ::read(fd, to, bytes),
+  return with_bytes(fd, Way::kRead, to, bytes,
                     [&](void* at, std::size_t left, std::size_t) { return ::read(fd, at, left); });
 }
 ssize_t our_write(int fd, const void* from, std::size_t bytes) {
-  return with_bytes(fd, Way::kWrite, from, bytes, ::write(fd, from, bytes),
+  return with_bytes(fd, Way::kWrite, from, bytes,
                     [&](void* at, std::size_t left, std::size_t) { return ::write(fd, at, left); });
 }
 ssize_t our_pread(int fd, void* to, std::size_t bytes, off_t offset) {
-  return with_bytes(fd, Way::kRead, to, bytes, ::pread(fd, to, bytes, offset),
+  return with_bytes(fd, Way::kRead, to, bytes,
                     [&](void* at, std::size_t left, std::size_t done) {
                       return ::pread(fd, at, left, offset + static_cast<off_t>(done));
                     });
 }
 ssize_t our_pwrite(int fd, const void* from, std::size_t bytes, off_t offset) {
-  return with_bytes(fd, Way::kWrite, from, bytes, ::pwrite(fd, from, bytes, offset),
+  return with_bytes(fd, Way::kWrite, from, bytes,
                     [&](void* at, std::size_t left, std::size_t done) {
                       return ::pwrite(fd, at, left, offset + static_cast<off_t>(done));
                     });
 }
 ssize_t our_recv(int fd, void* to, std::size_t bytes, int flags) {
-  return with_bytes(fd, Way::kReceive, to, bytes, ::recv(fd, to, bytes, flags),
+  return with_bytes(fd, Way::kRead, to, bytes,
                     [&](void* at, std::size_t left, std::size_t) { return ::recv(fd, at, left, flags); });
 }
 ssize_t our_send(int fd, const void* from, std::size_t bytes, int flags) {
-  return with_bytes(fd, Way::kWrite, from, bytes, ::send(fd, from, bytes, flags),
+  return with_bytes(fd, Way::kWrite, from, bytes,
                     [&](void* at, std::size_t left, std::size_t) { return ::send(fd, at, left, flags); });
 }
 ssize_t our_recvfrom(int fd, void* to, std::size_t bytes, int flags, sockaddr* peer, socklen_t* length) {
-  return with_bytes(fd, Way::kReceive, to, bytes, ::recvfrom(fd, to, bytes, flags, peer, length),
+  return with_bytes(fd, Way::kRead, to, bytes,
                     [&](void* at, std::size_t left, std::size_t) {
                       return ::recvfrom(fd, at, left, flags, peer, length);
                     });
 }
 ssize_t our_sendto(int fd, const void* from, std::size_t bytes, int flags, const sockaddr* peer,
                    socklen_t length) {
-  return with_bytes(fd, Way::kWrite, from, bytes, ::sendto(fd, from, bytes, flags, peer, length),
+  return with_bytes(fd, Way::kWrite, from, bytes,
                     [&](void* at, std::size_t left, std::size_t) {
                       return ::sendto(fd, at, left, flags, peer, length);
                     });
 }
 
-std::size_t parts_of(int count) { return static_cast<std::size_t>(std::max(count, 0)); }
-
 ssize_t our_readv(int fd, const iovec* to, int count) {
-  return with_parts(fd, Way::kRead, Parts(to, parts_of(count)), ::readv(fd, to, count),
+  return with_parts(fd, Way::kRead, to, count,
                     [&](const iovec* rest, int left, std::size_t) { return ::readv(fd, rest, left); });
 }
 ssize_t our_writev(int fd, const iovec* from, int count) {
-  return with_parts(fd, Way::kWrite, Parts(from, parts_of(count)), ::writev(fd, from, count),
+  return with_parts(fd, Way::kWrite, from, count,
                     [&](const iovec* rest, int left, std::size_t) { return ::writev(fd, rest, left); });
 }
 ssize_t our_preadv(int fd, const iovec* to, int count, off_t offset) {
-  return with_parts(fd, Way::kRead, Parts(to, parts_of(count)), ::preadv(fd, to, count, offset),
+  return with_parts(fd, Way::kRead, to, count,
                     [&](const iovec* rest, int left, std::size_t done) {
                       return ::preadv(fd, rest, left, offset + static_cast<off_t>(done));
                     });
 }
 ssize_t our_pwritev(int fd, const iovec* from, int count, off_t offset) {
-  return with_parts(fd, Way::kWrite, Parts(from, parts_of(count)), ::pwritev(fd, from, count, offset),
+  return with_parts(fd, Way::kWrite, from, count,
                     [&](const iovec* rest, int left, std::size_t done) {
                       return ::pwritev(fd, rest, left, offset + static_cast<off_t>(done));
                     });
@@ -215,33 +202,35 @@ off_t further(off_t offset, std::size_t done) {
   return offset == -1 ? offset : offset + static_cast<off_t>(done);
 }
 ssize_t our_preadv2(int fd, const iovec* to, int count, off_t offset, int flags) {
-  return with_parts(fd, Way::kRead, Parts(to, parts_of(count)), ::preadv2(fd, to, count, offset, flags),
+  return with_parts(fd, Way::kRead, to, count,
                     [&](const iovec* rest, int left, std::size_t done) {
                       return ::preadv2(fd, rest, left, further(offset, done), flags);
                     });
 }
 ssize_t our_pwritev2(int fd, const iovec* from, int count, off_t offset, int flags) {
-  return with_parts(fd, Way::kWrite, Parts(from, parts_of(count)), ::pwritev2(fd, from, count, offset, flags),
+  return with_parts(fd, Way::kWrite, from, count,
                     [&](const iovec* rest, int left, std::size_t done) {
                       return ::pwritev2(fd, rest, left, further(offset, done), flags);
                     });
 }
 ssize_t our_recvmsg(int fd, msghdr* message, int flags) {
   const msghdr wanted = *message;
-  return with_parts(fd, Way::kReceive, Parts(wanted.msg_iov, wanted.msg_iovlen), ::recvmsg(fd, message, flags),
-                    [&](iovec* rest, int left, std::size_t) {
+  return with_parts(fd, Way::kRead, wanted.msg_iov, static_cast<int>(wanted.msg_iovlen),
+                    [&](const iovec* parts, int count, std::size_t) {
                       *message = wanted;
-                      message->msg_iov = rest, message->msg_iovlen = static_cast<std::size_t>(left);
+                      message->msg_iov = const_cast<iovec*>(parts);
+                      message->msg_iovlen = static_cast<std::size_t>(count);
                       const ssize_t got = ::recvmsg(fd, message, flags);
                       message->msg_iov = wanted.msg_iov, message->msg_iovlen = wanted.msg_iovlen;
                       return got;
                     });
 }
 ssize_t our_sendmsg(int fd, const msghdr* message, int flags) {
-  return with_parts(fd, Way::kWrite, Parts(message->msg_iov, message->msg_iovlen), ::sendmsg(fd, message, flags),
-                    [&](iovec* rest, int left, std::size_t done) {
+  return with_parts(fd, Way::kWrite, message->msg_iov, static_cast<int>(message->msg_iovlen),
+                    [&](const iovec* parts, int count, std::size_t done) {
                       msghdr part = *message;
-                      part.msg_iov = rest, part.msg_iovlen = static_cast<std::size_t>(left);
+                      part.msg_iov = const_cast<iovec*>(parts);
+                      part.msg_iovlen = static_cast<std::size_t>(count);
                       if (done > 0) part.msg_control = nullptr, part.msg_controllen = 0;  // went with the first
                       return ::sendmsg(fd, &part, flags);
                     });
