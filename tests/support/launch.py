@@ -57,8 +57,11 @@ def mechanism_options(mechanism: str) -> list[str]:
     return ["--jail"] if mechanism == "signal" else ["--faults", mechanism]
 
 
-def run_worker(program: str, mechanism: str, budgets: list[str] | None = None) -> dict[str, Any]:
+def run_worker(program: str, mechanism: str, budgets: list[str] | None = None,
+               policies: list[str] | None = None) -> dict[str, Any]:
     args = mechanism_options(mechanism)
+    if policies:
+        args += ["--policies", *policies]
     if budgets:
         args += ["--budgets", *budgets]
     return run_json("worker.py", program, *args)
