@@ -162,6 +162,8 @@ class budget:
 
     @outsize.budget("60%", policy="ondemand")
     def main(): ...
+
+    Takes what `outsize.enable` takes: spill_dir, spill_limit, disk_write_limit, verify and the others.
     """
 
     def __init__(

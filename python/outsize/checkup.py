@@ -65,6 +65,8 @@ def free_space(directory: str) -> dict[str, int]:
 def file_system(directory: str) -> str:
     """The type of the file system a directory lives on, from the mount table."""
     path = os.path.realpath(directory)
+    if not os.path.exists(path):
+        return "missing"
     best, kind = "", "unknown"
     try:
         lines = Path("/proc/self/mounts").read_text().splitlines()

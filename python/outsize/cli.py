@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -40,7 +40,13 @@ class Parser(argparse.ArgumentParser):
         super().__init__(allow_abbrev=False, **options)
 
     def error(self, message: str) -> NoReturn:
-        fail(f"{message} (`{self.prog} --help` shows the options)")
+        fail(f"{message}{self._meant(message)} (`{self.prog} --help` shows the options)")
+
+    def _meant(self, message: str) -> str:
+        what, _, rest = message.partition(": ")
+        if not what.startswith("unrecognized"):
+            return ""
+        return _close(rest.split()[0], [option for action in self._actions for option in action.option_strings])
 
 
 def fail(message: str) -> NoReturn:
@@ -257,9 +263,13 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _suggest(word: str) -> str:
-    import difflib
-
     if word.endswith(".py"):
         return f" (did you mean `outsize run {word}`?)"
-    close = difflib.get_close_matches(word, COMMANDS, n=1)
+    return _close(word, COMMANDS)
+
+
+def _close(word: str, known: Iterable[str]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(word, known, n=1)
     return f" (did you mean '{close[0]}'?)" if close else ""

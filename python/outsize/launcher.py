@@ -26,6 +26,20 @@ from typing import Any, NoReturn
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
+def check_script(path: str) -> None:
+    """Exits as python does where there is no such script. It is not opened: it may be a pipe."""
+    try:
+        os.stat(path)
+    except OSError as error:
+        _cannot_open(path, error)
+
+
+def _cannot_open(path: str, error: OSError) -> NoReturn:
+    why = f"[Errno {error.errno}] {error.strerror}"
+    print(f"outsize: can't open file {os.path.abspath(path)!r}: {why}", file=sys.stderr)
+    raise SystemExit(2) from None
+
+
 def run_script(path: str, args: Sequence[str]) -> None:
     """`python path args...`; returns when the script has run to its end."""
     sys.argv = [path, *args]
@@ -36,9 +50,7 @@ def run_script(path: str, args: Sequence[str]) -> None:
     try:
         code_bytes = _read(path)
     except OSError as error:
-        why = f"[Errno {error.errno}] {error.strerror}"
-        print(f"outsize: can't open file {os.path.abspath(path)!r}: {why}", file=sys.stderr)
-        raise SystemExit(2) from None
+        _cannot_open(path, error)
     _set_first_path(os.path.dirname(os.path.realpath(path)))
     main = _fresh_main()
     main.__file__ = os.path.abspath(path)

@@ -16,6 +16,8 @@ from outsize import api, launcher
 
 def run(args: argparse.Namespace, target: list[str], is_module: bool) -> None:
     """Runs the target; its exit code, exceptions and signals are passed on untouched."""
+    if not is_module:
+        launcher.check_script(target[0])  # before there is anybody to report that torch never came
     if not api.turned_off():
         Supervisor(args).install()
     elif args.json:
