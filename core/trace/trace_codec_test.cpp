@@ -99,7 +99,7 @@ TEST(TraceCodec, GoldenBytes) {
             "0801c40f" "01" "6900" "01" "4a00" "01" "4b00" "01" "6c00" "01"
             "4702" "01"                                         // death
             "0f0002"                                            // step on thread 0
-            "5102" "13" "02" "01" "02" "01" "ac22" "00" "00");  // the end
+            "5102" "12" "02" "01" "02" "01" "ac22" "00" "00");  // the end
 }
 
 TEST(TraceCodec, AWholeTraceComesBack) {
