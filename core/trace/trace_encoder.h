@@ -32,6 +32,7 @@ class Encoder {
   Status finish(Nanos time, std::uint64_t foreign_operands = 0, Nanos held_up = 0);
 
   StorageId next_storage() const { return state_.next_storage; }
+  Nanos latest() const { return state_.time; }  // of the event before
   const Totals& totals() const { return totals_; }
 
  private:
