@@ -11,7 +11,7 @@ namespace {
 using Raw = RawEvent::Kind;
 
 class RawEvents : public testing::Test {
- protected:
+ public:  // the tests chain calls of raw()
   RawEvents() : encoder_(into(blocks_)), translator_(encoder_, 1000) {}
 
   RawEvents& raw(Raw kind, std::uint64_t a, std::uint64_t b = 0, std::uint8_t flags = 0, ThreadId thread = 0) {
