@@ -2,10 +2,7 @@
 # without torch; of torch's installation it may take pybind11's headers, where pybind11 itself is not
 # installed. Everything that Python should get from sim/ is bound in this one module.
 
-if(NOT Python_EXECUTABLE AND EXISTS "${PROJECT_SOURCE_DIR}/.venv/bin/python" AND NOT SKBUILD)
-  set(Python_EXECUTABLE "${PROJECT_SOURCE_DIR}/.venv/bin/python")
-endif()
-find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
+include(OutsizePython)
 
 # Looked up, not imported: importing torch takes seconds.
 execute_process(

@@ -3,10 +3,7 @@
 # Not find_package(Torch): its configuration drags protobuf, CUDA and MKL look-ups and global flags
 # along, and we need three libraries and two folders.
 
-if(NOT Python_EXECUTABLE AND EXISTS "${PROJECT_SOURCE_DIR}/.venv/bin/python" AND NOT SKBUILD)
-  set(Python_EXECUTABLE "${PROJECT_SOURCE_DIR}/.venv/bin/python")
-endif()
-find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module)
+include(OutsizePython)
 
 execute_process(
   COMMAND "${Python_EXECUTABLE}" -c

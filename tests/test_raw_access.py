@@ -14,7 +14,8 @@ import pytest
 from support.launch import mechanism_options, mechanisms, run_json
 
 CASES = [
-    "sockets", "views_read", "views_of_views", "writes_survive", "views_written_for_long",
+    "sockets", "born_before", "messages", "libraries_loaded_meanwhile",
+    "views_read", "views_of_views", "writes_survive", "views_written_for_long",
     "writes_while_it_comes_and_goes", "files", "child_reads", "child_writes", "parent_goes_on",
     "multiprocessing_reads",
 ]  # fmt: skip

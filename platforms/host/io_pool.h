@@ -2,7 +2,7 @@
 // pieces so that several threads share one; reads that somebody waits for go first, and writes step
 // back so that reads keep their share of the disk (mixed bandwidth is below either alone).
 //
-// Injection: OUTSIZE_IO_FAULT="every=K[,offset=J][,kind=read|write][,error=EIO|ENOSPC|SHORT|FLIP|LATE|PARTS]"
+// Injection: OUTSIZE_IO_FAULT="every=K[,offset=J][,kind=read|write][,error=EIO|ENOSPC|SHORT|FLIP|LATE|PARTS][,late=MS]"
 // makes the K-th (then every K-th) transfer fail for the fault tests. Some succeed: with FLIP one bit is
 // changed; with LATE it takes long; with PARTS the system does a page of it at each call.
 #pragma once

@@ -13,9 +13,6 @@
 namespace outsize::host {
 namespace {
 
-// Longer than many transfers take.
-constexpr std::chrono::milliseconds kLateBy{20};
-
 bool kind_of(const std::string& name, InjectedFault* fault) {
   using Kind = InjectedFault::Kind;
   struct Named {
@@ -45,11 +42,11 @@ FaultPlan FaultPlan::parse(const std::string& text, bool* valid) {
     const auto equals = part.find('=');
     const std::string key = part.substr(0, equals);
     const std::string value = equals == std::string::npos ? "" : part.substr(equals + 1);
-    if (key == "every" || key == "offset") {
+    if (key == "every" || key == "offset" || key == "late") {
       char* end = nullptr;
       const long long number = std::strtoll(value.c_str(), &end, 10);
       if (value.empty() || *end != '\0' || number < 0) *valid = false;
-      (key == "every" ? plan.every_ : plan.offset_) = number;
+      (key == "every" ? plan.every_ : key == "offset" ? plan.offset_ : plan.late_) = number;
     } else if (key == "kind" && (value == "read" || value == "write")) {
       plan.reads_ = value == "read";
       plan.writes_ = value == "write";
@@ -80,6 +77,7 @@ FaultPlan FaultPlan::from_environment() {
 InjectedFault FaultPlan::next(IoRequest::Kind kind) {
   if (every_ == 0 || !(kind == IoRequest::Kind::kRead ? reads_ : writes_)) return {};
   fault_.number = ++count_;
+  fault_.late = late_;
   return count_ > offset_ && (count_ - offset_) % every_ == 0 ? fault_ : InjectedFault{};
 }
 
@@ -121,7 +119,7 @@ Status run_injected(const IoRequest& request, const InjectedFault& fault) {
       return transfer_error(request, request.offset + half, request.bytes - half, 0, 0);
     }
     case InjectedFault::Kind::kLate:
-      std::this_thread::sleep_for(kLateBy);
+      std::this_thread::sleep_for(std::chrono::milliseconds(fault.late));
       break;
     case InjectedFault::Kind::kParts:
       return run_piece(request, 0, request.bytes, kPageBytes);

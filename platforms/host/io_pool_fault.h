@@ -13,6 +13,7 @@ struct InjectedFault {
   Kind kind = Kind::kNone;
   int error = 0;
   std::int64_t number = 0;  // of the transfer: another byte each time
+  std::int64_t late = 0;    // milliseconds
 };
 
 // Counts transfers of the wanted kind from 1 and fails number offset+every, offset+2*every, ...
@@ -27,6 +28,7 @@ class FaultPlan {
  private:
   std::int64_t every_ = 0;  // 0: none
   std::int64_t offset_ = 0;
+  std::int64_t late_ = 20;  // milliseconds: longer than many transfers take
   bool reads_ = true;
   bool writes_ = true;
   InjectedFault fault_;

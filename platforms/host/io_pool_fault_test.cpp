@@ -9,7 +9,7 @@ namespace {
 
 TEST(FaultPlan, ReadsItsText) {
   bool valid = false;
-  for (const char* good : {"every=1", "every=7,offset=2,kind=read,error=EIO", "every=3,error=SHORT", "every=3,error=FLIP", "every=1,error=LATE", "every=1,error=PARTS", "every=2,kind=write"}) {
+  for (const char* good : {"every=1", "every=7,offset=2,kind=read,error=EIO", "every=3,error=SHORT", "every=3,error=FLIP", "every=1,error=LATE", "every=1,error=LATE,late=5", "every=1,error=PARTS", "every=2,kind=write"}) {
     FaultPlan::parse(good, &valid);
     EXPECT_TRUE(valid) << good;
   }
@@ -21,7 +21,7 @@ TEST(FaultPlan, ReadsItsText) {
 }
 
 TEST_F(IoPoolTest, OthersOvertakeALateTransfer) {
-  start(2, "every=3,error=LATE");
+  start(2, "every=3,error=LATE,late=1000");
   const Bytes bytes = 5 * kMiB;
   Memory out(bytes), in(bytes);
   out.fill(11);

@@ -51,6 +51,7 @@ class AreaTable {
       for (Entry& entry : block->entries) {
         if (entry.begin.load() != begin || entry.end.load() != end) continue;
         entry.end.store(0);
+        entry.erased.fetch_add(1);
         return true;
       }
     }
@@ -60,11 +61,12 @@ class AreaTable {
   bool contains(Address address) const noexcept {
     for (const Block* block = &first_; block != nullptr; block = block->next.load()) {
       for (const Entry& entry : block->entries) {
-        // An entry is emptied (end = 0) before it is filled anew, so the same end seen twice
-        // around begin means that begin belongs to it.
+        // An entry is emptied (end = 0) before it is filled anew, begin first: where nothing was
+        // erased meanwhile, begin and end belong together.
+        const std::uint32_t erased = entry.erased.load();
         const Address end = entry.end.load();
         const Address begin = entry.begin.load();
-        if (address >= begin && address < end && entry.end.load() == end) return true;
+        if (address >= begin && address < end && entry.erased.load() == erased) return true;
       }
     }
     return false;
@@ -74,6 +76,7 @@ class AreaTable {
   struct Entry {
     std::atomic<Address> begin{0};
     std::atomic<Address> end{0};  // 0: free
+    std::atomic<std::uint32_t> erased{0};  // how often
   };
   struct Block {
     Entry entries[64];

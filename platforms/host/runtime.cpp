@@ -137,8 +137,12 @@ Status Runtime::Impl::start(const RuntimeOptions& wanted) {
   verified_bytes = 0;
   tensor_peak = large_live + small->live();
   io_error_pending = false;
-  serving = true;
   start_watch();
+  if (watch == nullptr && options.process_budget > 0) {
+    return Error{ErrorCode::kUnsupported, "no thread can be started to watch the memory of the process", "budget_rss",
+                 "Raise the limit on threads (ulimit -u, pids.max), or give a budget for tensors only."};
+  }
+  serving = true;
   return {};
 }
 

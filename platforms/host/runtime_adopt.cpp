@@ -276,7 +276,12 @@ void Runtime::deallocate_adopted(void* address) noexcept {
   }
   AdoptedRange range = std::move(at->second);
   m.adopted.erase(at);
-  m.mover->detach(range.first, range.managed).ok();
+  // As it was attached: a file mapping came piece by piece.
+  const Bytes piece = range.fd >= 0 ? Impl::kAdoptedPiece : range.managed;
+  for (Bytes at = 0; at < range.managed; at += piece) {
+    const Status status = m.mover->detach(range.first + at, std::min(piece, range.managed - at));
+    if (!status) std::fprintf(stderr, "outsize: %s\n", status.error().message().c_str());
+  }
   guard.unlock();
   range.free(range.context);
   if (range.fd >= 0) close(range.fd);

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "platforms/host/fork_child.h"
+#include "platforms/host/module_slots.h"
 #include "platforms/host/runtime_impl.h"
 
 namespace outsize::host {
@@ -25,6 +26,7 @@ bool fill_in_child(void* address) {
 
 void Runtime::Impl::before_fork() {
   if (in_child.load()) return;
+  module_slots_before_fork();
   if (io) io->quiesce();
   lock.lock();
   // Pages shared with a child cannot be moved: those that nobody needs are not shared.
@@ -39,10 +41,12 @@ void Runtime::Impl::after_fork_parent() {
   mover->after_fork_parent();
   lock.unlock();
   if (io) io->resume();
+  module_slots_after_fork();
 }
 
 void Runtime::Impl::after_fork_child() {
   if (in_child.exchange(true)) return;
+  module_slots_after_fork();
   std::vector<PageMover::Range> closed;
   for (ExtentId id = 0; id < extents.size(); ++id) {
     const HostExtent& e = extents[id];

@@ -48,7 +48,11 @@ const char* name_of(const Named (&list)[N], std::uint32_t magic) {
   return nullptr;
 }
 
-std::string mib(Bytes bytes) { return std::to_string(bytes / kMiB) + " MiB"; }
+// In tenths, rounded up, where it is no whole number: a small storage must not be "0 MiB".
+std::string mib(Bytes bytes) {
+  const Bytes tenths = (bytes * 10 + kMiB - 1) / kMiB;
+  return std::to_string(tenths / 10) + (tenths % 10 == 0 ? "" : "." + std::to_string(tenths % 10)) + " MiB";
+}
 
 // Opens a file without a name, around the page cache where the file system can.
 int open_unnamed(const std::string& directory, int direct) {

@@ -1,10 +1,8 @@
 #include "platforms/host/system_calls.h"
 
-#include <elf.h>
-#include <link.h>
 #include <sched.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -12,11 +10,9 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <mutex>
-#include <string_view>
 
 #include "core/base/types.h"
+#include "platforms/host/module_slots.h"
 
 namespace outsize::host {
 namespace {
@@ -47,12 +43,14 @@ constexpr std::size_t kTouched = 1 << 20;
 constexpr int kPatience = 100'000;
 
 // Makes the first pages of a buffer present, and writable where the kernel will write. False where
-// none of it is managed.
+// none of it is managed. Backwards: what the kernel needs first comes last, so it is not pushed out.
 bool touch(const void* buffer, std::size_t bytes, bool write) noexcept {
   const Address begin = address_of(buffer);
   const Address end = begin + std::min(bytes, kTouched);
+  constexpr Address kPage = static_cast<Address>(kPageBytes);
   bool any = false;
-  for (Address at = begin; at < end; at = (at | static_cast<Address>(kPageBytes - 1)) + 1) {
+  for (Address at = end; at > begin;) {
+    at = std::max(begin, (at - 1) / kPage * kPage);
     if (!managed(at)) continue;
     any = true;
     auto* byte = static_cast<unsigned char*>(pointer_to(at));
@@ -62,132 +60,226 @@ bool touch(const void* buffer, std::size_t bytes, bool write) noexcept {
   return any;
 }
 
-bool touch(const iovec* parts, std::size_t count, bool write) noexcept {
+using Rest = std::array<iovec, 16>;
+
+// What is left of the buffers of a call after `done` bytes, as far as it fits: its number of parts.
+int left_of(const iovec* parts, int count, std::size_t done, Rest& rest) noexcept {
+  std::size_t filled = 0;
+  for (int i = 0; i < count && filled < rest.size(); ++i) {
+    const std::size_t skipped = std::min(done, parts[i].iov_len);
+    done -= skipped;
+    if (skipped == parts[i].iov_len) continue;
+    rest[filled++] = {static_cast<char*>(parts[i].iov_base) + skipped, parts[i].iov_len - skipped};
+  }
+  return static_cast<int>(filled);
+}
+
+bool touch(const Rest& rest, int count, bool write) noexcept {
   bool any = false;
-  for (std::size_t i = 0, bytes = 0; i < count && bytes < kTouched; bytes += parts[i++].iov_len) {
-    any |= touch(parts[i].iov_base, parts[i].iov_len, write);
+  for (std::size_t i = std::min<std::size_t>(static_cast<std::size_t>(count), 4); i-- > 0;) {
+    any |= touch(rest[i].iov_base, rest[i].iov_len, write);
   }
   return any;
 }
 
-template <class Call, class Touch>
-ssize_t with_bytes(const Call& call, const Touch& touch_it) {
-  for (int tries = 0;; ++tries) {
-    const ssize_t done = call();
-    if (done >= 0 || errno != EFAULT || tries == kPatience) return done;
-    if (!touch_it()) {
-      errno = EFAULT;
-      return done;
+enum class Way : std::uint8_t { kRead, kWrite };
+
+// A message that could not be delivered is gone: another try would take the next one, or wait for it.
+bool is_message_socket(int fd) noexcept {
+  int type = 0;
+  socklen_t length = sizeof type;
+  return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) == 0 && type != SOCK_STREAM;
+}
+
+// Whether what is left of a call that did a part would have been done at once: all of a write, and of a
+// read of a file.
+bool goes_on(int fd, Way way) noexcept {
+  if (way == Way::kWrite) return true;
+  struct stat status {};
+  return fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+// `call(parts, count, done)` moves the bytes of these buffers, `done` bytes after the first one's begin.
+template <class Call>
+ssize_t with_parts(int fd, Way way, const iovec* parts, int count, const Call& call) {
+  ssize_t got = call(parts, count, 0);
+  std::size_t done = 0;
+  const auto result = [&] { return done > 0 ? static_cast<ssize_t>(done) : got; };
+  for (int tries = 0;;) {
+    if (got == 0 || (got < 0 && errno != EFAULT)) return result();
+    if (got > 0) {
+      tries = 0;
+      done += static_cast<std::size_t>(got);
+    }
+    Rest rest;
+    const int left = left_of(parts, count, done, rest);
+    const bool reads = way == Way::kRead;
+    const bool again = got > 0 ? left > 0 && managed(address_of(rest[0].iov_base)) && goes_on(fd, way)
+                               : !(reads && is_message_socket(fd)) && ++tries <= kPatience && touch(rest, left, reads);
+    if (!again) {
+      if (got < 0) errno = EFAULT;
+      return result();
     }
     if (tries > 8) sched_yield();
+    got = call(rest.data(), left, done);
   }
+}
+
+template <class Call>
+ssize_t with_bytes(int fd, Way way, const void* buffer, std::size_t bytes, const Call& call) {
+  const iovec whole{const_cast<void*>(buffer), bytes};
+  return with_parts(fd, way, &whole, 1, [&](const iovec* part, int, std::size_t done) {
+    return call(part->iov_base, part->iov_len, done);
+  });
 }
 
 // --- the replacements -----------------------------------------------------------------------------
 
 ssize_t our_read(int fd, void* to, std::size_t bytes) {
-  return with_bytes([&] { return ::read(fd, to, bytes); }, [&] { return touch(to, bytes, true); });
+  return with_bytes(fd, Way::kRead, to, bytes,
+                    [&](void* at, std::size_t left, std::size_t) { return ::read(fd, at, left); });
 }
 ssize_t our_write(int fd, const void* from, std::size_t bytes) {
-  return with_bytes([&] { return ::write(fd, from, bytes); }, [&] { return touch(from, bytes, false); });
+  return with_bytes(fd, Way::kWrite, from, bytes,
+                    [&](void* at, std::size_t left, std::size_t) { return ::write(fd, at, left); });
 }
-ssize_t our_pread(int fd, void* to, std::size_t bytes, off_t at) {
-  return with_bytes([&] { return ::pread(fd, to, bytes, at); }, [&] { return touch(to, bytes, true); });
+ssize_t our_pread(int fd, void* to, std::size_t bytes, off_t offset) {
+  return with_bytes(fd, Way::kRead, to, bytes,
+                    [&](void* at, std::size_t left, std::size_t done) {
+                      return ::pread(fd, at, left, offset + static_cast<off_t>(done));
+                    });
 }
-ssize_t our_pwrite(int fd, const void* from, std::size_t bytes, off_t at) {
-  return with_bytes([&] { return ::pwrite(fd, from, bytes, at); },
-                    [&] { return touch(from, bytes, false); });
-}
-ssize_t our_readv(int fd, const iovec* to, int count) {
-  return with_bytes([&] { return ::readv(fd, to, count); },
-                    [&] { return touch(to, static_cast<std::size_t>(std::max(count, 0)), true); });
-}
-ssize_t our_writev(int fd, const iovec* from, int count) {
-  return with_bytes([&] { return ::writev(fd, from, count); },
-                    [&] { return touch(from, static_cast<std::size_t>(std::max(count, 0)), false); });
-}
-ssize_t our_preadv(int fd, const iovec* to, int count, off_t at) {
-  return with_bytes([&] { return ::preadv(fd, to, count, at); },
-                    [&] { return touch(to, static_cast<std::size_t>(std::max(count, 0)), true); });
-}
-ssize_t our_pwritev(int fd, const iovec* from, int count, off_t at) {
-  return with_bytes([&] { return ::pwritev(fd, from, count, at); },
-                    [&] { return touch(from, static_cast<std::size_t>(std::max(count, 0)), false); });
-}
-ssize_t our_preadv2(int fd, const iovec* to, int count, off_t at, int flags) {
-  return with_bytes([&] { return ::preadv2(fd, to, count, at, flags); },
-                    [&] { return touch(to, static_cast<std::size_t>(std::max(count, 0)), true); });
-}
-ssize_t our_pwritev2(int fd, const iovec* from, int count, off_t at, int flags) {
-  return with_bytes([&] { return ::pwritev2(fd, from, count, at, flags); },
-                    [&] { return touch(from, static_cast<std::size_t>(std::max(count, 0)), false); });
+ssize_t our_pwrite(int fd, const void* from, std::size_t bytes, off_t offset) {
+  return with_bytes(fd, Way::kWrite, from, bytes,
+                    [&](void* at, std::size_t left, std::size_t done) {
+                      return ::pwrite(fd, at, left, offset + static_cast<off_t>(done));
+                    });
 }
 ssize_t our_recv(int fd, void* to, std::size_t bytes, int flags) {
-  return with_bytes([&] { return ::recv(fd, to, bytes, flags); }, [&] { return touch(to, bytes, true); });
+  return with_bytes(fd, Way::kRead, to, bytes,
+                    [&](void* at, std::size_t left, std::size_t) { return ::recv(fd, at, left, flags); });
 }
 ssize_t our_send(int fd, const void* from, std::size_t bytes, int flags) {
-  return with_bytes([&] { return ::send(fd, from, bytes, flags); },
-                    [&] { return touch(from, bytes, false); });
+  return with_bytes(fd, Way::kWrite, from, bytes,
+                    [&](void* at, std::size_t left, std::size_t) { return ::send(fd, at, left, flags); });
 }
 ssize_t our_recvfrom(int fd, void* to, std::size_t bytes, int flags, sockaddr* peer, socklen_t* length) {
-  return with_bytes([&] { return ::recvfrom(fd, to, bytes, flags, peer, length); },
-                    [&] { return touch(to, bytes, true); });
+  return with_bytes(fd, Way::kRead, to, bytes,
+                    [&](void* at, std::size_t left, std::size_t) {
+                      return ::recvfrom(fd, at, left, flags, peer, length);
+                    });
 }
 ssize_t our_sendto(int fd, const void* from, std::size_t bytes, int flags, const sockaddr* peer,
                    socklen_t length) {
-  return with_bytes([&] { return ::sendto(fd, from, bytes, flags, peer, length); },
-                    [&] { return touch(from, bytes, false); });
-}
-ssize_t our_recvmsg(int fd, msghdr* message, int flags) {
-  return with_bytes([&] { return ::recvmsg(fd, message, flags); },
-                    [&] { return touch(message->msg_iov, message->msg_iovlen, true); });
-}
-ssize_t our_sendmsg(int fd, const msghdr* message, int flags) {
-  return with_bytes([&] { return ::sendmsg(fd, message, flags); },
-                    [&] { return touch(message->msg_iov, message->msg_iovlen, false); });
+  return with_bytes(fd, Way::kWrite, from, bytes,
+                    [&](void* at, std::size_t left, std::size_t) {
+                      return ::sendto(fd, at, left, flags, peer, length);
+                    });
 }
 
-// libc's own calls are inside it: piece by piece, touched first, and again where that was too late.
+ssize_t our_readv(int fd, const iovec* to, int count) {
+  return with_parts(fd, Way::kRead, to, count,
+                    [&](const iovec* rest, int left, std::size_t) { return ::readv(fd, rest, left); });
+}
+ssize_t our_writev(int fd, const iovec* from, int count) {
+  return with_parts(fd, Way::kWrite, from, count,
+                    [&](const iovec* rest, int left, std::size_t) { return ::writev(fd, rest, left); });
+}
+ssize_t our_preadv(int fd, const iovec* to, int count, off_t offset) {
+  return with_parts(fd, Way::kRead, to, count,
+                    [&](const iovec* rest, int left, std::size_t done) {
+                      return ::preadv(fd, rest, left, offset + static_cast<off_t>(done));
+                    });
+}
+ssize_t our_pwritev(int fd, const iovec* from, int count, off_t offset) {
+  return with_parts(fd, Way::kWrite, from, count,
+                    [&](const iovec* rest, int left, std::size_t done) {
+                      return ::pwritev(fd, rest, left, offset + static_cast<off_t>(done));
+                    });
+}
+// An offset of -1 means the file's own position, which the kernel moves.
+off_t further(off_t offset, std::size_t done) {
+  return offset == -1 ? offset : offset + static_cast<off_t>(done);
+}
+ssize_t our_preadv2(int fd, const iovec* to, int count, off_t offset, int flags) {
+  return with_parts(fd, Way::kRead, to, count,
+                    [&](const iovec* rest, int left, std::size_t done) {
+                      return ::preadv2(fd, rest, left, further(offset, done), flags);
+                    });
+}
+ssize_t our_pwritev2(int fd, const iovec* from, int count, off_t offset, int flags) {
+  return with_parts(fd, Way::kWrite, from, count,
+                    [&](const iovec* rest, int left, std::size_t done) {
+                      return ::pwritev2(fd, rest, left, further(offset, done), flags);
+                    });
+}
+ssize_t our_recvmsg(int fd, msghdr* message, int flags) {
+  const msghdr wanted = *message;
+  return with_parts(fd, Way::kRead, wanted.msg_iov, static_cast<int>(wanted.msg_iovlen),
+                    [&](const iovec* parts, int count, std::size_t) {
+                      *message = wanted;
+                      message->msg_iov = const_cast<iovec*>(parts);
+                      message->msg_iovlen = static_cast<std::size_t>(count);
+                      const ssize_t got = ::recvmsg(fd, message, flags);
+                      message->msg_iov = wanted.msg_iov, message->msg_iovlen = wanted.msg_iovlen;
+                      return got;
+                    });
+}
+ssize_t our_sendmsg(int fd, const msghdr* message, int flags) {
+  return with_parts(fd, Way::kWrite, message->msg_iov, static_cast<int>(message->msg_iovlen),
+                    [&](const iovec* parts, int count, std::size_t done) {
+                      msghdr part = *message;
+                      part.msg_iov = const_cast<iovec*>(parts);
+                      part.msg_iovlen = static_cast<std::size_t>(count);
+                      if (done > 0) part.msg_control = nullptr, part.msg_controllen = 0;  // went with the first
+                      return ::sendmsg(fd, &part, flags);
+                    });
+}
+
+// libc's own calls are inside it: where one failed for want of bytes, piece by piece from there on.
+// `call(at, bytes)` on a locked file. Who had an error before is told of it as ever.
 template <class Call>
-std::size_t by_pieces(char* buffer, std::size_t size, std::size_t count, FILE* file, bool write,
+std::size_t with_file(char* buffer, std::size_t size, std::size_t count, FILE* file, bool write,
                       const Call& call) {
-  const std::size_t bytes = size * count;
-  std::size_t done = 0;
-  for (int tries = 0; done < bytes;) {
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(size, count, &bytes) || bytes == 0) return 0;
+  flockfile(file);
+  const bool failed_before = ferror_unlocked(file) != 0;
+  const int before = errno;
+  errno = 0;
+  std::size_t done = call(buffer, bytes);
+  for (int tries = 0; done < bytes && !failed_before && ferror_unlocked(file) != 0 && errno == EFAULT;) {
+    if (++tries > kPatience) break;
     const std::size_t piece = std::min(bytes - done, kTouched);
-    (void)touch(buffer + done, piece, write);
+    if (!touch(buffer + done, piece, write)) break;
+    clearerr_unlocked(file);
     errno = 0;
     const std::size_t got = call(buffer + done, piece);
-    done += got;
-    if (got == piece) continue;
-    if (std::ferror(file) == 0 || errno != EFAULT || ++tries > kPatience) break;
-    std::clearerr(file);
+    if (got > 0) done += got, tries = 0;
+    // Short without an error: the end of the file.
+    if (got < piece && ferror_unlocked(file) == 0) break;
+    if (got == piece && done < bytes) {
+      const std::size_t more = call(buffer + done, bytes - done);
+      done += more;
+    }
   }
+  if (errno == 0) errno = before;
+  funlockfile(file);
   return done / size;
 }
 
-bool by_hand(const void* buffer, std::size_t size, std::size_t count, FILE* file) {
-  return size > 0 && count > 0 && managed(address_of(buffer)) && std::ferror(file) == 0;
-}
-
 std::size_t our_fread(void* to, std::size_t size, std::size_t count, FILE* file) {
-  if (!by_hand(to, size, count, file)) return std::fread(to, size, count, file);
-  return by_pieces(static_cast<char*>(to), size, count, file, true, [&](char* at, std::size_t bytes) {
+  return with_file(static_cast<char*>(to), size, count, file, true, [&](char* at, std::size_t bytes) {
     return std::fread(at, 1, bytes, file);
   });
 }
 std::size_t our_fwrite(const void* from, std::size_t size, std::size_t count, FILE* file) {
-  if (!by_hand(from, size, count, file)) return std::fwrite(from, size, count, file);
   auto* buffer = const_cast<char*>(static_cast<const char*>(from));  // only read
-  return by_pieces(buffer, size, count, file, false, [&](char* at, std::size_t bytes) {
+  return with_file(buffer, size, count, file, false, [&](char* at, std::size_t bytes) {
     return std::fwrite(at, 1, bytes, file);
   });
 }
 
-struct Replacement {
-  std::string_view name;
-  void* function;
-};
 template <class Function>
 void* slot_value(Function* function) { return reinterpret_cast<void*>(function); }
 
@@ -206,104 +298,6 @@ const Replacement kReplacements[] = {
     {"fread", slot_value(our_fread)},         {"fwrite", slot_value(our_fwrite)},
 };
 static_assert(sizeof(off_t) == 8);  // pread and pread64 are one function
-
-void* replacement_of(const char* name) {
-  for (const Replacement& known : kReplacements) {
-    if (known.name == name) return known.function;
-  }
-  return nullptr;
-}
-
-// --- the slots of a module ------------------------------------------------------------------------
-
-#if defined(__x86_64__)
-constexpr bool is_slot(unsigned long type) { return type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT; }
-#elif defined(__aarch64__)
-constexpr bool is_slot(unsigned long type) { return type == R_AARCH64_JUMP_SLOT || type == R_AARCH64_GLOB_DAT; }
-#else
-constexpr bool is_slot(unsigned long) { return false; }
-#endif
-
-struct Module {
-  Address base = 0;
-  const ElfW(Sym)* symbols = nullptr;
-  const char* names = nullptr;
-  const ElfW(Rela)* relocations[2] = {nullptr, nullptr};  // of calls, of all else
-  std::size_t counts[2] = {0, 0};
-  Address sealed = 0, sealed_end = 0;  // made read-only once the linker is done
-};
-
-Module describe(const dl_phdr_info& info) {
-  Module module;
-  module.base = info.dlpi_addr;
-  const ElfW(Dyn)* dynamic = nullptr;
-  for (int i = 0; i < info.dlpi_phnum; ++i) {
-    const auto& header = info.dlpi_phdr[i];
-    const Address begin = module.base + header.p_vaddr;
-    if (header.p_type == PT_DYNAMIC) dynamic = static_cast<const ElfW(Dyn)*>(pointer_to(begin));
-    if (header.p_type == PT_GNU_RELRO) module.sealed = begin, module.sealed_end = begin + header.p_memsz;
-  }
-  for (; dynamic != nullptr && dynamic->d_tag != DT_NULL; ++dynamic) {
-    const void* value = pointer_to(dynamic->d_un.d_ptr);
-    const std::size_t count = dynamic->d_un.d_val / sizeof(ElfW(Rela));
-    switch (dynamic->d_tag) {
-      case DT_SYMTAB: module.symbols = static_cast<const ElfW(Sym)*>(value); break;
-      case DT_STRTAB: module.names = static_cast<const char*>(value); break;
-      case DT_JMPREL: module.relocations[0] = static_cast<const ElfW(Rela)*>(value); break;
-      case DT_PLTRELSZ: module.counts[0] = count; break;
-      case DT_RELA: module.relocations[1] = static_cast<const ElfW(Rela)*>(value); break;
-      case DT_RELASZ: module.counts[1] = count; break;
-      default: break;
-    }
-  }
-  return module;
-}
-
-bool holds(const dl_phdr_info& info, Address address) {
-  for (int i = 0; i < info.dlpi_phnum; ++i) {
-    const auto& header = info.dlpi_phdr[i];
-    const Address begin = info.dlpi_addr + header.p_vaddr;
-    if (header.p_type == PT_LOAD && address >= begin && address < begin + header.p_memsz) return true;
-  }
-  return false;
-}
-
-void fill(const Module& module, Address slot, void* function) {
-  auto* at = static_cast<void**>(pointer_to(slot));
-  if (*at == function) return;
-  const Address page = slot & ~static_cast<Address>(kPageBytes - 1);
-  const bool sealed = slot >= module.sealed && slot < module.sealed_end;
-  if (sealed && mprotect(pointer_to(page), kPageBytes, PROT_READ | PROT_WRITE) != 0) return;
-  __atomic_store_n(at, function, __ATOMIC_RELEASE);
-  if (sealed) (void)mprotect(pointer_to(page), kPageBytes, PROT_READ);
-}
-
-int cover_module(dl_phdr_info* info, std::size_t, void*) {
-  // The linker's and libc's own calls are theirs; the kernel's page has none; ours must reach libc.
-  const std::string_view path = info->dlpi_name == nullptr ? "" : info->dlpi_name;
-  for (const char* theirs : {"/ld-linux", "/libc.so", "/libc-", "linux-vdso", "/libasan", "/libtsan"}) {
-    if (path.find(theirs) != std::string_view::npos) return 0;
-  }
-  if (holds(*info, address_of(slot_value(our_read)))) return 0;
-  const Module module = describe(*info);
-  if (module.symbols == nullptr || module.names == nullptr) return 0;
-  // A linker that leaves these as offsets (musl) is not one whose slots we know.
-  if (address_of(module.symbols) < module.base || address_of(module.names) < module.base) return 0;
-  for (int kind : {0, 1}) {
-    for (std::size_t i = 0; module.relocations[kind] != nullptr && i < module.counts[kind]; ++i) {
-      const ElfW(Rela)& entry = module.relocations[kind][i];
-      if (!is_slot(ELF64_R_TYPE(entry.r_info))) continue;
-      const char* name = module.names + module.symbols[ELF64_R_SYM(entry.r_info)].st_name;
-      if (void* function = replacement_of(name)) fill(module, module.base + entry.r_offset, function);
-    }
-  }
-  return 0;
-}
-
-int count_loads(dl_phdr_info* info, std::size_t, void* loads) {
-  *static_cast<unsigned long long*>(loads) = info->dlpi_adds;
-  return 1;  // the same for every module
-}
 
 }  // namespace
 
@@ -325,15 +319,6 @@ CoveredAreas::~CoveredAreas() {
   }
 }
 
-void cover_system_calls() {
-  static std::mutex mutex;
-  static unsigned long long covered_loads = 0;
-  const std::lock_guard lock(mutex);
-  unsigned long long loads = 0;
-  dl_iterate_phdr(count_loads, &loads);
-  if (loads == covered_loads) return;
-  covered_loads = loads;
-  dl_iterate_phdr(cover_module, nullptr);
-}
+void cover_system_calls() { replace_in_modules(kReplacements, slot_value(our_read)); }
 
 }  // namespace outsize::host

@@ -1,16 +1,19 @@
 // System calls on managed memory where the kernel's own page faults cannot be answered (the signal
-// path, and userfaultfd for user-mode faults only): read, send and their like fail with EFAULT when
-// the bytes they are given are spilled or guarded. gloo's sockets, NumPy's files and Python's own do
-// this. So the functions of libc that move bytes are replaced, in every loaded module but our own, by
-// ones that touch the memory where the kernel could not, and ask again.
+// path, and userfaultfd for user-mode faults only): read, send and their like fail with EFAULT, or stop
+// half-way, when the bytes they are given are spilled or guarded. gloo's sockets, NumPy's files and
+// Python's own do this. So the functions of libc that move bytes are replaced, in every loaded module
+// but our own, by ones that touch the memory where the kernel could not, and ask again.
 //
 // How: each module calls libc through slots that the dynamic linker fills (its global offset table);
 // the slots of those functions are filled anew. Static calls inside libc stay as they are, which is
 // why fread and fwrite are covered beside read and write. Nothing is undone: where no managed memory
 // is concerned the replacements only pass on.
 //
-// Left: datagrams (bytes that could not be delivered are lost to the kernel), raw syscall(2),
-// sendfile and vmsplice, programs linked statically.
+// Left, with the error that the kernel gives: receiving a message (a datagram, a packet), whose bytes
+// are gone once it failed; sendfile, splice, recvmmsg, sendmmsg, process_vm_readv, io_submit; system
+// calls past libc, functions found by dlsym or kept in tables; statically linked programs; modules
+// without sealed slots (PT_GNU_RELRO), of which nobody can say when the linker is done with them.
+// Threads that block SIGSEGV are killed where they touch spilled memory, here as elsewhere.
 #pragma once
 
 #include <atomic>
@@ -31,8 +34,9 @@ class CoveredAreas {
   std::atomic<const AreaTable*>* mine_ = nullptr;
 };
 
-// Replaces the functions in all modules loaded by now; quick where none was loaded since the last
-// time. Any thread, but without a lock that a library's constructor could wait for. Modules that the linker loads later are covered by a later call.
+// Replaces the functions in all modules that are loaded and relocated by now; quick where none was
+// loaded since the last time. Any thread, but without a lock that a library's constructor could wait
+// for. Modules that the linker loads later are covered by a later call.
 void cover_system_calls();
 
 }  // namespace outsize::host

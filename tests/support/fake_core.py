@@ -43,7 +43,6 @@ class FakeCore:
         self.exposed: list[int] = []
         self.pins: list[str] = []
         self.reinstalled = 0
-        self.kernel_faults = True
         self.mechanism = "userfaultfd+move"
         self.shutdown_error: str | None = None
         self.warning = ""
@@ -84,9 +83,6 @@ class FakeCore:
 
     def memory_limits(self) -> dict[str, int]:
         return {"total": 16 * GIB, "available": 8 * GIB, "cgroup": 0, "cgroup_used": 0}
-
-    def fault_support(self) -> dict[str, Any]:
-        return {"kernel_faults": self.kernel_faults}
 
     def reinstall_fault_handler(self) -> None:
         self.reinstalled += 1

@@ -94,6 +94,7 @@ class Machine:
         self.others: list[Tensor] = []  # of other types
         self.arrays: list[Any] = []
         self.errors: list[BaseException] = []
+        self.largest = 1 << 40  # bytes of a tensor that later instructions may take
         self.generator = torch.Generator().manual_seed(program.seed)
         self.bn, self.lstm = nn.BatchNorm2d(24), nn.LSTM(48, 32)
         self.gru, self.attend = nn.GRU(48, 40, bidirectional=True), nn.MultiheadAttention(32, 4)
@@ -116,7 +117,7 @@ class Machine:
     def put(self, result: Any) -> None:
         results = result if isinstance(result, (list, tuple)) else [result]
         for t in results:
-            if t is None or t.numel() == 0:
+            if t is None or t.numel() == 0 or t.numel() * t.element_size() > self.largest:
                 continue
             if t.dtype is torch.float32 and not t.is_inference():
                 self.pool.append(t)

@@ -34,6 +34,7 @@ LOOKS = 10
 STEPS_EACH = 20  # of one program
 MODEL_EVERY = 3  # steps
 KEPT_MAX = 1000
+LARGEST = BUDGET // 6  # a tensor joined with itself again and again would not fit in the end
 # Of random_programs.SHAPES: those below 1 MiB, and one that has an extent of its own.
 SMALL, LARGE = range(9), 9
 
@@ -159,6 +160,7 @@ def one_program(program: Any, job: Job) -> str:
     machine = random_programs.Machine(program, record)
     # The weights of its modules stay as they are: updating them would be most of a step.
     machine.all_weights = machine.weights
+    machine.largest = LARGEST
     machine.optimizer = random_programs.OPTIMIZERS[program.optimizer](machine.weights)
     learn = machine.learn
 

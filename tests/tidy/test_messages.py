@@ -19,6 +19,7 @@ SILENT = {
     "core/trace/decision_log": "its lines are data, not messages",
     "core/trace/trace_event.cpp": "names of kinds of events, which tests print",
     "traces/export_forms.h": "JSON and CSV: data, not messages",
+    "planners/weights": "a solver that tests and bench/weights_offloading.cpp call; no command of users does yet",
     "tools/run_tests.py": "for contributors; its lines are the tests' results",
 }
 # Prose that no user meets as a message.
