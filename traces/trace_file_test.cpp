@@ -154,7 +154,7 @@ TEST_F(TraceFile, BlocksThatAreSwappedAreTold) {
 
 TEST_F(TraceFile, LaterVersionsAreRefused) {
   const HeaderBytes later = header_bytes(trace::kFormatVersion + 1);
-  const std::string said = read(std::string(later.data(), later.size()) + "whatever comes");
+  const std::string said = read(std::string(later.data(), later.size()).append("whatever comes"));
   EXPECT_TRUE(has(said, "the trace has version 2 of the format, and this outsize reads 1 [byte 8] Read it")) << said;
 }
 
