@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 from outsize import demo
-from outsize.bench import counter, progress, results, runner, swap, workloads
+from outsize.bench import command, counter, progress, results, runner, swap, workloads
 from outsize.units import GIB, MIB, MemoryLimits
 
 
@@ -174,6 +174,13 @@ def script(tmp_path: Path, text: str) -> workloads.Workload:
     path = tmp_path / "loop.py"
     path.write_text(text)
     return workloads.Workload("loop", path)
+
+
+def test_settings_stay_with_their_policy() -> None:
+    assert command.named_policies("lookahead, ondemand") == ["lookahead", "ondemand"]
+    text = "deepum:degree=16, pre-eviction=off,lookahead,deepum:,deepum:rows=8,ways=4"
+    settings = ["deepum:degree=16, pre-eviction=off", "lookahead", "deepum:", "deepum:rows=8,ways=4"]
+    assert command.named_policies(text) == settings
 
 
 def test_workers_take_turns_and_frozen_ones_stand_still(tmp_path: Path) -> None:

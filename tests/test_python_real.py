@@ -32,7 +32,7 @@ def train(steps: int = 4) -> tuple[list[float], torch.Tensor]:
     return losses, model[0].weight.detach().clone()
 
 
-@pytest.mark.parametrize("policy", ["lookahead", "ondemand"])
+@pytest.mark.parametrize("policy", ["lookahead", "ondemand", "deepum:degree=16"])
 def test_training_in_a_block_gives_the_same_bits(policy: str) -> None:
     expected_losses, expected_weight = train()
     with outsize.budget("40MiB", policy=policy):  # needs about 90 MiB

@@ -67,6 +67,8 @@ class Engine {
   bool watching() const { return watching_; }
   Bytes reading() const { return reading_; }
   Bytes writing() const { return writing_; }
+  // What the predictor's tables hold (not part of the budget).
+  Bytes table_bytes() const { return predictor_->table_bytes(); }
 
  private:
   struct Entry {

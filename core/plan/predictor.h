@@ -45,6 +45,8 @@ class Predictor {
   virtual Bytes demand_within(Nanos nanos) const = 0;
   // True once after next_use changed for many extents at once (a new step, a jump).
   virtual bool take_rekeyed() = 0;
+  // Bytes that bounded tables hold, where it keeps such.
+  virtual Bytes table_bytes() const { return 0; }
 };
 
 }  // namespace outsize

@@ -74,8 +74,8 @@ struct SessionOptions {
   /// In place of `budget`: bytes for all that the process holds in RAM, scratch of kernels included.
   /// Tensors have what the rest leaves. 0: none.
   std::int64_t process_budget = 0;
-  /// Who decides what leaves and what comes: "lookahead" (foresees what repeats) or "ondemand"
-  /// (least recently used).
+  /// Who decides what leaves and what comes: "lookahead" (foresees what repeats), "ondemand"
+  /// (least recently used) or "deepum" (DeepUM's correlation tables).
   std::string policy = "lookahead";
   /// Where bytes go that do not fit; empty: $TMPDIR, else /var/tmp. Never a tmpfs.
   std::string spill_dir = {};

@@ -2,6 +2,7 @@
 
 #include "planners/lookahead/lookahead.h"
 #include "planners/ondemand/ondemand.h"
+#include "planners/registry/deepum.h"
 #include "predictors/repeat/repeat.h"
 
 namespace outsize {
@@ -18,17 +19,25 @@ Policy make_ondemand(const ExtentTable& table) {
           std::make_unique<ondemand::OndemandPlanner>(table)};
 }
 
+Policy make_deepum(const ExtentTable& table) { return make_deepum_with(table, ""); }
+
 struct Row {
   const char* name;
   Policy (*make)(const ExtentTable&);
+  Policy (*make_with)(const ExtentTable&, std::string_view settings) = nullptr;
 };
-constexpr Row kPolicies[] = {{"lookahead", make_lookahead}, {"ondemand", make_ondemand}};
+constexpr Row kPolicies[] = {
+    {"lookahead", make_lookahead}, {"ondemand", make_ondemand}, {"deepum", make_deepum, make_deepum_with}};
 
 }  // namespace
 
 Policy make_policy(std::string_view name, const ExtentTable& table) {
+  const std::size_t colon = name.find(':');
   for (const Row& row : kPolicies) {
     if (name == row.name) return row.make(table);
+    if (row.make_with != nullptr && colon != std::string_view::npos && name.substr(0, colon) == row.name) {
+      return row.make_with(table, name.substr(colon + 1));
+    }
   }
   return {};
 }

@@ -17,7 +17,8 @@ struct Policy {
   std::unique_ptr<Planner> planner;
 };
 
-// Both empty where no policy has that name.
+// `name`, or "name:setting=value,..." where a policy has settings (deepum.h). Both empty where no
+// policy has that name or those settings.
 Policy make_policy(std::string_view name, const ExtentTable& table);
 std::vector<std::string> policy_names();
 

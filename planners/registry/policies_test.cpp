@@ -21,5 +21,34 @@ TEST(Policies, AnUnknownNameMakesNothing) {
   EXPECT_EQ(make_policy("", table).planner, nullptr);
 }
 
+TEST(Policies, SettingsStandBehindAColon) {
+  ExtentTable table;
+  for (const char* name : {"deepum:", "deepum:chaining=off", "deepum:degree=8,rows=128,pre-eviction=on"}) {
+    EXPECT_NE(make_policy(name, table).planner, nullptr) << name;
+  }
+  for (const char* name : {"deepum:chaining", "deepum:chaining=maybe", "deepum:degree=0", "deepum:degree=8x",
+                           "deepum:degree=", "deepum:size=3", "deepum:degree=99999999999", ":degree=8",
+                           "lookahead:degree=8", "lookahead:", "deepu:degree=8"}) {
+    EXPECT_EQ(make_policy(name, table).planner, nullptr) << name;
+  }
+}
+
+// A setting arrives: larger tables hold more bytes once something is in them.
+TEST(Policies, SettingsReachThePredictor) {
+  ExtentTable table;
+  auto bytes = [&](const char* name) {
+    const Policy policy = make_policy(name, table);
+    const ExtentId id[] = {3};
+    policy.predictor->on_op({1, id, false, 0});
+    return policy.predictor->table_bytes();
+  };
+  EXPECT_GT(bytes("deepum"), 0);
+  for (const char* more : {"deepum:degree=64", "deepum:rows=128", "deepum:ways=4", "deepum:successors=8",
+                           "deepum:levels=4", "deepum:records=8"}) {
+    EXPECT_GT(bytes(more), bytes("deepum")) << more;
+  }
+  EXPECT_LT(bytes("deepum:chaining=off"), bytes("deepum"));
+}
+
 }  // namespace
 }  // namespace outsize

@@ -144,7 +144,7 @@ def run_parser() -> Parser:
         "--policy",
         default="lookahead",
         metavar="NAME",
-        help="lookahead (default) or ondemand",
+        help="lookahead (default), ondemand or deepum",
     )
     add_engine_options(parser)
     parser.add_argument(

@@ -76,7 +76,8 @@ class Prover:
             raise Broken("ample: something moved")
         peak, smallest = ample["stats"]["tensor_bytes_peak"], ample["stats"]["min_budget"]
         runs = {"50%": (peak // 2, "lookahead"), "25%": (peak // 4, "ondemand"),
-                "smallest": (smallest, "lookahead"), "smallest ondemand": (smallest, "ondemand")}  # fmt: skip
+                "smallest": (smallest, "lookahead"), "smallest ondemand": (smallest, "ondemand"),
+                "smallest deepum": (smallest, "deepum")}  # fmt: skip
         done: list[str] = []
         moved = 0
         for name, (budget, policy) in runs.items():

@@ -92,7 +92,7 @@ def measure(name: str, faults: str, budgets: list[str], policies: list[str],
     report["runs"]["ample"] = ample
     for policy in policies:
         for budget in budgets:
-            if policy == "ondemand" and budget == "50%":
+            if policy != "lookahead" and budget == "50%":
                 continue  # it moves little and shows nothing that 25 % does not
             amount = smallest if budget == "smallest" else parse(budget, report["peak"])
             if amount >= smallest:
@@ -114,7 +114,7 @@ def main() -> None:
     parser.add_argument("program")
     jail.add_options(parser)
     parser.add_argument("--budgets", nargs="+", default=["50%", "25%", "smallest"])
-    parser.add_argument("--policies", nargs="+", default=["lookahead", "ondemand"])
+    parser.add_argument("--policies", nargs="+", default=["lookahead", "ondemand", "deepum"])
     parser.add_argument("--spill-dir", default="")
     args = parser.parse_args()
     if args.jail:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -42,7 +43,10 @@ def parser() -> Parser:
         help="shares of plain's peak tensor bytes, or sizes (default: 40%%,20%%)",
     )
     result.add_argument(
-        "--policies", default="lookahead", metavar="LIST", help="e.g. lookahead,ondemand"
+        "--policies",
+        default="lookahead",
+        metavar="LIST",
+        help="e.g. lookahead,deepum:degree=16,chaining=off,ondemand",
     )
     result.add_argument("--ample", action="store_true", help="also a budget in which all fits")
     result.add_argument("--swap", action="store_true", help="also the kernel's swap (root)")
@@ -125,13 +129,18 @@ def contestants(workload: Workload, args: argparse.Namespace, peak: int) -> list
     budgets = named_budgets(args, peak)
     if args.ample and peak:
         budgets.append(("ample", max(2 * peak, GIB)))
-    policies = [policy.strip() for policy in args.policies.split(",")]
+    policies = named_policies(args.policies)
     for policy in policies:
         for name, budget in budgets:
             label = f"outsize {name}" + (f", {policy}" if len(policies) > 1 else "")
             enable = engine_options(args) | {"budget": budget, "policy": policy}
             runs.append(Run(label, "outsize", told, args.warmup, budget, enable))
     return runs
+
+
+def named_policies(text: str) -> list[str]:
+    """The commas of a list of policies, not those between one's settings ("deepum:degree=16,rows=8")."""
+    return [policy.strip() for policy in re.split(r",(?!\s*[\w-]+=)", text)]
 
 
 def engine_options(args: argparse.Namespace) -> dict[str, Any]:
