@@ -6,7 +6,6 @@
 
 #include "traces/export_forms.h"
 #include "traces/report.h"
-#include "traces/trace_file.h"
 
 namespace outsize::traces {
 namespace {
@@ -27,8 +26,9 @@ Status run_export(FileReader& reader, std::FILE* file) {
 
 }  // namespace
 
-Status export_trace(const std::string& path, ExportFormat format, const std::string& to) {
-  auto reader = FileReader::open(path);
+Status export_trace(const std::string& path, ExportFormat format, const std::string& to,
+                    const Cancelled& cancelled) {
+  auto reader = FileReader::open(path, cancelled);
   if (!reader) return reader.error();
   const auto cannot = [&to] {
     return Error{ErrorCode::kIo, to + " cannot be written: " + std::strerror(errno), "export",

@@ -4,8 +4,6 @@
 #include <map>
 #include <unordered_map>
 
-#include "traces/trace_file.h"
-
 namespace outsize::traces {
 namespace {
 
@@ -120,16 +118,16 @@ Status each(FileReader& reader, See see) {
 
 }  // namespace
 
-Result<Summary> summarize(const std::string& path) {
-  auto reader = FileReader::open(path);
+Result<Summary> summarize(const std::string& path, const Cancelled& cancelled) {
+  auto reader = FileReader::open(path, cancelled);
   if (!reader) return reader.error();
   Accounts accounts;
   if (Status fine = each(**reader, [&](const Event& event) { accounts.event(event); }); !fine) return fine.error();
   return accounts.finish(**reader);
 }
 
-Result<Verdict> validate(const std::string& path) {
-  auto reader = FileReader::open(path);
+Result<Verdict> validate(const std::string& path, const Cancelled& cancelled) {
+  auto reader = FileReader::open(path, cancelled);
   if (!reader) return reader.error();
   trace::Validator validator;
   if (Status fine = each(**reader, [&](const Event& event) { validator.event(event); }); !fine) return fine.error();

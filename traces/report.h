@@ -12,6 +12,7 @@
 #include "core/base/result.h"
 #include "core/trace/trace_event.h"
 #include "core/trace/trace_validator.h"
+#include "traces/trace_file.h"
 
 namespace outsize::traces {
 
@@ -37,21 +38,22 @@ struct Summary {
 };
 inline constexpr std::size_t kLongestMax = 10;
 
-Result<Summary> summarize(const std::string& path);
+Result<Summary> summarize(const std::string& path, const Cancelled& cancelled = nullptr);
 
 struct Verdict {
   std::vector<trace::Problem> problems;
   std::uint64_t found = 0;  // all of them, also those that were not kept
   std::uint64_t events = 0;
 };
-Result<Verdict> validate(const std::string& path);
+Result<Verdict> validate(const std::string& path, const Cancelled& cancelled = nullptr);
 
 enum class ExportFormat : std::uint8_t {
   kChrome,  // JSON for Perfetto and chrome://tracing: ops as slices of their thread, bytes alive as a counter
   kMemory,  // CSV: a line for each change of the bytes alive, with the op that bore them
 };
-// Writes `to`, which may not be the trace itself. Where that turns out to be damaged, `to` is removed
-// again.
-Status export_trace(const std::string& path, ExportFormat format, const std::string& to);
+// Writes `to`, which may not be the trace itself. Where that turns out to be damaged, or is cancelled,
+// `to` is removed again.
+Status export_trace(const std::string& path, ExportFormat format, const std::string& to,
+                    const Cancelled& cancelled = nullptr);
 
 }  // namespace outsize::traces

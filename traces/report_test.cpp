@@ -129,6 +129,20 @@ TEST_F(TraceReport, ASiteWithoutANameHasItsNumber) {
   EXPECT_EQ(drawn.find("\"ph\":\"E\""), drawn.rfind("\"ph\":\"E\""));
 }
 
+TEST_F(TraceReport, WhatIsCancelledLeavesNoExport) {
+  begins(1, 1);
+  add(Event::Kind::kOpEnd, 3);
+  write(4);
+  const auto at_once = [] { return true; };
+  for (const ExportFormat format : {ExportFormat::kChrome, ExportFormat::kMemory}) {
+    EXPECT_FALSE(export_trace(path_, format, out_, at_once).ok());
+    EXPECT_NE(access(out_.c_str(), F_OK), 0);
+  }
+  EXPECT_FALSE(summarize(path_, at_once).ok());
+  EXPECT_FALSE(validate(path_, at_once).ok());
+  EXPECT_TRUE(validate(path_, [] { return false; }).ok());
+}
+
 TEST_F(TraceReport, ADamagedTraceLeavesNoExport) {
   begins(1, 1);
   write(4);

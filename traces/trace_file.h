@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -23,6 +24,9 @@ inline constexpr std::size_t kHeaderBytes = 16;       // of the file
 inline constexpr std::size_t kFrameBytes = 32;        // before each block
 // zstd's levels; 0 stores blocks as they are. Higher ones gain little on blocks of small numbers.
 inline constexpr int kLevel = 3;
+
+// Asked now and then, so that a person can end the reading of a long trace.
+using Cancelled = std::function<bool()>;
 
 // kIo where the system says no, with its words; the path is in every message.
 class FileWriter {
@@ -62,7 +66,8 @@ class FileWriter {
 class FileReader {
  public:
   // kInvalidArgument: no trace, or its header is damaged. kUnsupported: of a later version.
-  static Result<std::unique_ptr<FileReader>> open(const std::string& path);
+  // `cancelled` is asked before each block; true ends the reading with an error.
+  static Result<std::unique_ptr<FileReader>> open(const std::string& path, Cancelled cancelled = nullptr);
   ~FileReader();
   FileReader(const FileReader&) = delete;
   FileReader& operator=(const FileReader&) = delete;
@@ -77,7 +82,7 @@ class FileReader {
   std::uint64_t block_bytes() const { return block_bytes_; }
 
  private:
-  FileReader(std::string path, std::FILE* file);
+  FileReader(std::string path, std::FILE* file, Cancelled cancelled);
   Status header();
   Result<bool> block(std::string& bytes);
   Result<bool> get(void* bytes, std::size_t size);  // false: the file ends before
@@ -87,6 +92,7 @@ class FileReader {
 
   std::string path_;
   std::FILE* file_ = nullptr;
+  Cancelled cancelled_;
   ZSTD_DCtx_s* context_ = nullptr;
   std::string stored_;
   std::uint32_t blocks_ = 0;

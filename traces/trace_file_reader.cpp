@@ -13,8 +13,9 @@ constexpr const char* kAgain = "Copy it again from where it was recorded, or rec
 
 }  // namespace
 
-FileReader::FileReader(std::string path, std::FILE* file)
-    : path_(std::move(path)), file_(file), decoder_([this](std::string& bytes) { return block(bytes); }) {}
+FileReader::FileReader(std::string path, std::FILE* file, Cancelled cancelled)
+    : path_(std::move(path)), file_(file), cancelled_(std::move(cancelled)),
+      decoder_([this](std::string& bytes) { return block(bytes); }) {}
 
 FileReader::~FileReader() {
   if (file_ != nullptr) std::fclose(file_);
@@ -41,8 +42,9 @@ Result<bool> FileReader::get(void* bytes, std::size_t size) {
   return Error{ErrorCode::kIo, std::string("the trace cannot be read: ") + std::strerror(errno), "", ""};
 }
 
-Result<std::unique_ptr<FileReader>> FileReader::open(const std::string& path) {
-  std::unique_ptr<FileReader> reader(new FileReader(path, std::fopen(path.c_str(), "rbe")));
+Result<std::unique_ptr<FileReader>> FileReader::open(const std::string& path, Cancelled cancelled) {
+  std::unique_ptr<FileReader> reader(
+      new FileReader(path, std::fopen(path.c_str(), "rbe"), std::move(cancelled)));
   Status fine;
   if (reader->file_ == nullptr) {
     fine = Error{ErrorCode::kIo, std::string("the trace cannot be read: ") + std::strerror(errno), "", ""};
@@ -96,6 +98,7 @@ Status FileReader::unpack(bool compressed, std::size_t size, std::string& bytes)
 
 Result<bool> FileReader::block(std::string& bytes) {
   frame_at_ = at_;
+  if (cancelled_ && cancelled_()) return Error{ErrorCode::kIo, "the reading was interrupted", "", ""};
   FrameBytes head{};
   Result<bool> whole = get(head.data(), head.size());
   if (!whole) return whole.error();

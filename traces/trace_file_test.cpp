@@ -184,6 +184,20 @@ TEST_F(TraceFile, AFrameThatMakesNoSenseIsTold) {
   EXPECT_TRUE(has(read(with([](Frame& f) { f.flags &= ~kLast; })), "the trace is cut off"));
 }
 
+TEST_F(TraceFile, ReadingCanBeCancelledBetweenBlocks) {
+  const trace::Events events = trace::RandomTrace(8).make(60);
+  write(events, kLevel, 20);
+  int asked = 0;
+  auto reader = FileReader::open(path_, [&asked] { return ++asked == 3; });
+  ASSERT_TRUE(reader.ok());
+  trace::Event event;
+  std::size_t read = 0;
+  Result<bool> more = true;
+  while ((more = (*reader)->next(event)).ok()) ++read;
+  EXPECT_EQ(read, 40U) << "two blocks, cut by hand every 20";
+  EXPECT_TRUE(has(more.error().message(), "the reading was interrupted")) << more.error().message();
+}
+
 TEST_F(TraceFile, ADiskThatIsFullIsTold) {
   if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "there is no /dev/full here";
   auto writer = FileWriter::create("/dev/full");

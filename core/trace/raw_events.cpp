@@ -28,10 +28,11 @@ Translator::LivingMap::iterator Translator::first_in(std::uint64_t address) {
 }
 
 void Translator::operand(const RawEvent& raw) {
+  if (raw.b == 0) return;  // touches nothing
   const auto access = static_cast<Access>(raw.flags);
   const std::uint64_t end = raw.a + raw.b;
   Recent& last = recent(raw.a);
-  if (last.begin == raw.a && end <= last.end && raw.b > 0) {
+  if (last.begin == raw.a && end <= last.end) {
     operands_.push_back({last.storage, access});
     return;
   }
@@ -41,7 +42,7 @@ void Translator::operand(const RawEvent& raw) {
     ours = true;
     if (at->first == raw.a && end <= at->second.end) last = {raw.a, at->second.end, at->second.storage};
   }
-  if (!ours && raw.b > 0) ++foreign_;
+  if (!ours) ++foreign_;
 }
 
 Status Translator::bury(LivingMap::iterator storage) {
@@ -56,7 +57,9 @@ Status Translator::bury(LivingMap::iterator storage) {
   return encoder_.write(death);
 }
 
+// A storage of no bytes is none: it holds nothing, and may share its address with another.
 Status Translator::birth(std::uint64_t address, std::uint64_t bytes) {
+  if (bytes == 0) return {};
   // Whatever was there has died without a word (memory that was adopted and freed by its owner).
   for (auto at = first_in(address); at != living_.end() && at->first < address + bytes; at = first_in(address)) {
     if (Status fine = bury(at); !fine) return fine;
@@ -78,6 +81,7 @@ Status Translator::of_range(std::uint64_t address, std::uint64_t bytes) {
     event_.bytes = static_cast<Bytes>(bytes);
     return encoder_.write(event_);
   }
+  if (bytes == 0) return {};
   for (auto at = first_in(address); at != living_.end() && at->first < address + bytes; ++at) {
     if (event_.kind == Event::Kind::kPin) ++at->second.pins;
     // A pin dies with its storage; an address that has been used again was not pinned.
@@ -144,7 +148,10 @@ Status Translator::record(const RawEvent& raw, std::span<const RawText> texts) {
       head(Event::Kind::kUntracked, raw);
       event_.site = raw.b;
       return {};
-    case Raw::kText: head(Event::Kind::kMeta, raw); return text(texts[raw.b]);
+    case Raw::kText:
+      if (raw.b >= texts.size()) return {};  // there was no memory for it
+      head(Event::Kind::kMeta, raw);
+      return text(texts[raw.b]);
     case Raw::kOperand:
     case Raw::kRange: return {};
   }

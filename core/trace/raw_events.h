@@ -34,7 +34,7 @@ struct RawEvent {
     kWait,       // time, b: nanoseconds, thread, flags: WaitCause
     kUntracked,  // time, thread, b: site; then kRange (bytes only)
     kStep,       // time, thread
-    kText,       // time, b: number of a text or sample beside the records, thread, flags: TextKind
+    kText,       // time, b: number of the RawText beside the records, thread
   };
   std::uint64_t a = 0, b = 0;  // a: the time, where it is not said otherwise; of any clock that goes on
   ThreadId thread = 0;

@@ -134,6 +134,18 @@ TEST_F(RawEvents, RangesAreEveryStorageInThem) {
   EXPECT_EQ(lines(), whole);
 }
 
+TEST_F(RawEvents, WhatHasNoBytesIsNoStorage) {
+  birth(1000, 0x10000, 256);
+  birth(1001, 0x10080, 0);
+  birth(1001, 0, 0);
+  raw(Raw::kExpose, 1002).raw(Raw::kRange, 0x10080, 0);
+  raw(Raw::kOpBegin, 1003, 1).raw(Raw::kOperand, 0x10080, 0).raw(Raw::kOpEnd, 1004);
+  raw(Raw::kDeath, 1005, 0);
+  const Lines whole = {"0 birth 0", "3 op begin", "4 op end", "8000 end"};
+  EXPECT_EQ(lines(), whole);
+  EXPECT_EQ(totals_.foreign_operands, 0U);
+}
+
 TEST_F(RawEvents, TextsWaitsAndStepsComeThrough) {
   texts_ = {{RawText::Kind::kMeta, 0, "{}", {}}, {RawText::Kind::kSiteName, 7, "aten::mm", {}},
             {RawText::Kind::kSample, 0, "", {{"length", {3, 4}}}}};

@@ -19,10 +19,17 @@ py::str text(const std::string& bytes) {
   return py::reinterpret_steal<py::str>(decoded);
 }
 
+// Called without the GIL, now and then, so that Ctrl-C ends the reading of a long trace.
+bool interrupted() {
+  const py::gil_scoped_acquire gil;
+  return PyErr_CheckSignals() != 0;
+}
+
 template <class T>
 T or_throw(Result<T> result) {
   if (result.ok()) return std::move(result.value());
   const py::gil_scoped_acquire gil;
+  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
   throw py::value_error(result.error().message());
 }
 
@@ -30,7 +37,7 @@ py::dict info(const std::string& path) {
   traces::Summary summary;
   {
     const py::gil_scoped_release no_gil;
-    summary = or_throw(traces::summarize(path));
+    summary = or_throw(traces::summarize(path, interrupted));
   }
   py::dict said, waited;
   said["meta"] = text(summary.meta);
@@ -74,7 +81,7 @@ py::dict validate(const std::string& path) {
   traces::Verdict verdict;
   {
     const py::gil_scoped_release no_gil;
-    verdict = or_throw(traces::validate(path));
+    verdict = or_throw(traces::validate(path, interrupted));
   }
   py::dict said;
   said["events"] = verdict.events;
@@ -93,7 +100,7 @@ py::dict validate(const std::string& path) {
 void export_to(const std::string& path, const std::string& format, const std::string& to) {
   const py::gil_scoped_release no_gil;
   or_throw(traces::export_trace(
-      path, format == "chrome" ? traces::ExportFormat::kChrome : traces::ExportFormat::kMemory, to));
+      path, format == "chrome" ? traces::ExportFormat::kChrome : traces::ExportFormat::kMemory, to, interrupted));
 }
 
 }  // namespace
