@@ -24,6 +24,7 @@ SILENT = {
 }
 # Prose that no user meets as a message.
 EXEMPT = {
+    "the reading was interrupted": "the user sees the command's own word for Ctrl-C",
     "no span of time": "caught where it is raised; the user sees the message of parse_rate",
     "Something outsize could not do; the message says what, where and what to try.": "docstring",
     "More memory is needed than the budget, or the machine, allows.": "docstring",
