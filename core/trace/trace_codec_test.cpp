@@ -165,6 +165,22 @@ TEST(TraceCodec, EveryTruncationIsTold) {
   EXPECT_GT(cuts, 100U);
 }
 
+// Nothing is taken from beyond a block: a text, operands, features that say they are longer.
+TEST(TraceCodec, WhatClaimsMoreThanItsBlockHoldsIsTold) {
+  const std::string start(3, '\0');  // no event, time 0, storage 0
+  const std::pair<const char*, std::string> claims[] = {
+      {"text", std::string("\x41\x00\x05" "ab", 5)},
+      {"fixed", std::string("\x42\x00" "1234567", 9)},
+      {"operands", std::string("\x43\x00\x00" "12345678" "\x7f\x01", 13)},
+      {"features", std::string("\x50\x00\x7f\x01" "a", 5)},
+      {"values", std::string("\x50\x00\x01\x01" "a" "\x7f\x00\x02", 8)}};
+  for (const auto& [what, bytes] : claims) {
+    const Decoded back = decoded({start + bytes});
+    EXPECT_NE(back.error.find("the block ends in the middle of an event"), std::string::npos) << what << back.error;
+    EXPECT_TRUE(back.events.empty()) << what;
+  }
+}
+
 // Without checksums (they are the file's) a flipped bit may give another trace; never a crash, and
 // never one that the same bytes do not say.
 TEST(TraceCodec, FlippedBitsNeverCrash) {

@@ -106,7 +106,7 @@ TEST_F(TraceRecorderTest, ThreadsAndSmallBuffers) {
         recorder->birth(now(), id, address, 4096);
         recorder->op_begin(now(), id, id, 0, operands);
         recorder->op_end(now(), id);
-        if (i % 50 == 0) recorder->name_site(now(), id, static_cast<SiteId>(i), "op");
+        if (i % 50 == 0) recorder->name_site(now(), id, static_cast<SiteId>(i), "op " + std::to_string(i));
         if (i % 10 == 0) recorder->step(now(), id);
         recorder->death(now(), id, address);
       }
@@ -114,11 +114,17 @@ TEST_F(TraceRecorderTest, ThreadsAndSmallBuffers) {
   }
   for (std::thread& thread : threads) thread.join();
   ASSERT_TRUE(recorder->finish(now()).ok());
-  EXPECT_EQ(read([](const trace::Event& event) {
+  int names = 0;  // each with its own record, whichever buffer they came in
+  EXPECT_EQ(read([&names](const trace::Event& event) {
     if (event.kind == trace::Event::Kind::kOpBegin) {
       EXPECT_EQ(event.operands.size(), 2U);
+    } else if (event.kind == trace::Event::Kind::kSiteName) {
+      EXPECT_EQ(event.text, "op " + std::to_string(event.site));
+      ++names;
     }
   }), "");
+  EXPECT_EQ(names, kThreads * rounds / 50);
+  EXPECT_GT(totals_.held_up, 0) << "such small buffers are never empty in time";
   EXPECT_EQ(totals_.ops, static_cast<std::uint64_t>(kThreads * rounds));
   EXPECT_EQ(totals_.births, totals_.ops);
   EXPECT_EQ(totals_.deaths, totals_.ops);
@@ -135,6 +141,23 @@ TEST_F(TraceRecorderTest, AnOpOfMoreOperandsThanABufferHolds) {
   std::size_t seen = 0;
   EXPECT_EQ(read([&](const trace::Event& event) { seen += event.operands.size(); }), "");
   EXPECT_EQ(seen, 1000U);
+}
+
+TEST_F(TraceRecorderTest, ATextStaysWithItsRecordWhereBuffersChange) {
+  auto recorder = create(16);
+  constexpr SiteId kNames = 200;
+  for (SiteId site = 0; site < kNames; ++site) {
+    for (SiteId i = 0; i < site % 17; ++i) recorder->death(now(), 0, at(0x10000));  // of nothing: no event
+    recorder->name_site(now(), 0, site, "op " + std::to_string(site));
+  }
+  ASSERT_TRUE(recorder->finish(now()).ok());
+  SiteId names = 0;
+  EXPECT_EQ(read([&names](const trace::Event& event) {
+    if (event.kind != trace::Event::Kind::kSiteName) return;
+    EXPECT_EQ(event.site, names);
+    EXPECT_EQ(event.text, "op " + std::to_string(names++));
+  }), "");
+  EXPECT_EQ(names, kNames);
 }
 
 TEST_F(TraceRecorderTest, ADiskThatIsFullIsToldAtTheEndOnly) {
