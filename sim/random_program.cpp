@@ -266,6 +266,7 @@ FuzzCase fuzz_case(std::uint64_t seed) {
   sim.link.fail_one_in = faults ? static_cast<std::uint64_t>(random.between(2, 40)) : 0;
   sim.no_slot_one_in = faults && random.chance(50) ? static_cast<std::uint64_t>(random.between(3, 40)) : 0;
   program.hints = random.chance(40);
+  if (random.chance(25)) sim.spill_limit = program.budget * random.between(2, 30) / 10;
   return out;
 }
 

@@ -27,6 +27,7 @@ struct SimOptions {
   Bytes reading_max = 64 * kMiB, writing_max = 64 * kMiB;
   LinkOptions link;
   std::uint64_t no_slot_one_in = 0;  // transfers that fail before they begin (no room for a slot)
+  Bytes spill_limit = 0;             // room below; 0: as much as is wanted
   Nanos plan_every = 150'000;        // between plans on the op path
   bool judge = true;
   bool keep_log = false;
@@ -35,6 +36,7 @@ struct SimOptions {
 struct SimResult {
   Nanos time = 0, stall = 0;
   Bytes peak = 0;              // as the judge counts it
+  Bytes spilled_peak = 0;      // where there is a spill limit
   EngineStats stats;
   std::vector<EngineStats> at_step;  // stats when each step ended
   std::vector<Nanos> time_at_step, stall_at_step;
@@ -95,6 +97,8 @@ class SimDriver {
   // commands and transfers (sim_driver_commands.cpp)
   Outcome feed(const Input& input);
   void obey(const Command& command);
+  bool take_slot(ExtentId id);
+  void give_slot(ExtentId id);
   void wake_raw(ExtentId id);
   void finish_transfer();
   void plan();
@@ -118,6 +122,9 @@ class SimDriver {
   std::vector<Bytes> bytes_;          // by extent
   std::vector<ExtentId> free_ids_;
   std::vector<ExtentId> unslotted_[2];  // transfers that never began, by direction
+  std::vector<ExtentId> roomless_;    // writes for which there is no room below
+  std::vector<Bytes> slots_;          // by extent: its room below
+  Bytes spilled_ = 0;                 // their sum
   std::vector<OperandRef> operands_;  // scratch
   Commands commands_;
   Nanos now_ = 0, last_plan_ = 0;

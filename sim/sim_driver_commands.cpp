@@ -1,6 +1,8 @@
 // What the engine commands, and what the disk answers.
 #include "sim/sim_driver.h"
 
+#include <algorithm>
+
 namespace outsize::sim {
 
 void SimDriver::problem(const std::string& what) {
@@ -33,6 +35,15 @@ Outcome SimDriver::feed(const Input& input) {
       feed(failed);
     }
   }
+  while (!roomless_.empty()) {
+    Input full;
+    full.kind = Input::Kind::kNoSlot;
+    full.extent = roomless_.front();
+    roomless_.erase(roomless_.begin());
+    memory_.write_ends(full.extent, true);
+    memory_.unguarded(full.extent);
+    feed(full);
+  }
   return outcome;
 }
 
@@ -46,7 +57,9 @@ void SimDriver::obey(const Command& command) {
     case Command::Kind::kWrite: {
       const bool write = command.kind == Command::Kind::kWrite;
       if (write) memory_.write_begins(id);
-      if (random_.one_in(options_.no_slot_one_in)) {
+      if (write && !take_slot(id)) {
+        roomless_.push_back(id);
+      } else if (random_.one_in(options_.no_slot_one_in)) {
         unslotted_[write].push_back(id);
       } else {
         link_.submit(id, write, command.urgency, bytes_[id], now_);
@@ -59,8 +72,12 @@ void SimDriver::obey(const Command& command) {
       break;
     case Command::Kind::kAbandon: break;
     case Command::Kind::kUnguard: memory_.unguarded(id); break;
-    case Command::Kind::kForget: memory_.forgotten(id); break;
+    case Command::Kind::kForget:
+      memory_.forgotten(id);
+      give_slot(id);
+      break;
     case Command::Kind::kRelease:
+      give_slot(id);
       memory_.released(id);
       free_ids_.push_back(id);
       break;
@@ -68,6 +85,22 @@ void SimDriver::obey(const Command& command) {
     case Command::Kind::kPromote: link_.promote(id, command.urgency); break;
     case Command::Kind::kFatal: result_.fatal = true; break;
   }
+}
+
+bool SimDriver::take_slot(ExtentId id) {
+  slots_.resize(std::max<std::size_t>(slots_.size(), id + 1));
+  if (slots_[id] > 0 || options_.spill_limit == 0) return true;
+  if (spilled_ + bytes_[id] > options_.spill_limit) return false;
+  slots_[id] = bytes_[id];
+  spilled_ += slots_[id];
+  result_.spilled_peak = std::max(result_.spilled_peak, spilled_);
+  return true;
+}
+
+void SimDriver::give_slot(ExtentId id) {
+  if (id >= slots_.size()) return;
+  spilled_ -= slots_[id];
+  slots_[id] = 0;
 }
 
 void SimDriver::wake_raw(ExtentId id) {

@@ -67,6 +67,14 @@ def test_the_spill_limit_is_kept(unlimited: tuple[str, dict[str, Any]], tmp_path
     assert 0 < stats["spill_file"] <= limit
 
 
+def test_a_spill_limit_below_all_tensors_is_enough(unlimited: tuple[str, dict[str, Any]], tmp_path: Path) -> None:
+    """Copies of what is in RAM as well are given up for what has to leave."""
+    limit = 96 * MIB  # 32 of them are in RAM
+    done, stats = run(tmp_path, "--spill-limit", "96MiB")
+    assert (done.returncode, done.stdout) == (0, unlimited[0]), done.stderr
+    assert stats["tensor_bytes_peak"] > limit >= stats["spill_file"] > 0
+
+
 def test_a_spill_limit_beyond_the_disk_is_warned_of(tmp_path: Path) -> None:
     done, _ = run(tmp_path, "--spill-limit", "1000000TiB")
     assert done.returncode == 0

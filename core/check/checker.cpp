@@ -55,6 +55,7 @@ void Checker::accept(const Input& input) {
     case Input::Kind::kDeath: death(input); break;
     case Input::Kind::kReadDone:
     case Input::Kind::kWriteDone: transfer_ended(input); break;
+    case Input::Kind::kNoSlot: no_slot(input); break;
     case Input::Kind::kFault: fault(input); break;
     case Input::Kind::kExpose: extent(input.extent).exposed = true; break;
     case Input::Kind::kPin:
@@ -272,6 +273,21 @@ void Checker::transfer_ended(const Input& input) {
     return;
   }
   e.copy = Copy::kValid;
+}
+
+// The write it was commanded did not begin. A thread that waits may be told so.
+void Checker::no_slot(const Input& input) {
+  Extent& e = extent(input.extent);
+  if (e.copy != Copy::kWriting) {
+    violation(2, name(input.extent) + ": a write found no room that was not commanded");
+    return;
+  }
+  --transfers_;
+  below_full_ = true;
+  for (Thread& t : threads_) t.io_failed = t.io_failed || t.waits != Waits::kNo;
+  e.copy = Copy::kNone;
+  e.guarded = false;
+  if (e.dead) expected_.release = input.extent;
 }
 
 void Checker::fault(const Input& input) {

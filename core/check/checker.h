@@ -98,6 +98,7 @@ class Checker {
   void adopt(const Input& input);
   void death(const Input& input);
   void transfer_ended(const Input& input);
+  void no_slot(const Input& input);
   void fault(const Input& input);
 
   void grant(const Command& command);
@@ -136,6 +137,7 @@ class Checker {
   std::int64_t transfers_ = 0, faults_ = 0, inputs_ = 0, refusals_ = 0, moves_ = 0;
   std::uint64_t order_ = 0;
   int write_failures_ = 0;  // in a row
+  bool below_full_ = false;  // a write found no room, and no copy went since
   bool fatal_ = false;
   Outcome outcome_ = Outcome::kGo;
   Expected expected_;

@@ -187,6 +187,7 @@ void Checker::forget(const Command& command) {
   if (e.state != State::kResident) violation(2, name(command.extent) + ": the only copy was forgotten");
   meet(expected_.forget, command.extent);
   e.copy = Copy::kNone;
+  below_full_ = false;
 }
 
 void Checker::release(const Command& command) {
@@ -196,6 +197,7 @@ void Checker::release(const Command& command) {
     return;
   }
   meet(expected_.release, command.extent);
+  if (e.copy == Copy::kValid) below_full_ = false;
   if (e.state != State::kAbsent) resident_ -= e.bytes;
   e = Extent{};
 }
@@ -222,7 +224,7 @@ void Checker::fatal(const Command& command) {
   fatal_ = true;
   Bytes pinned = 0;
   for (const Extent& other : extents_) pinned += other.user_pins > 0 ? other.bytes : 0;
-  if (e.read_failures >= kOftenEnough || write_failures_ >= kOftenEnough) return;
+  if (e.read_failures >= kOftenEnough || write_failures_ >= kOftenEnough || below_full_) return;
   if (e.bytes + pinned > budget_) return;
   violation(11, name(command.extent) + ": the run was stopped for a raw access that can be served");
 }

@@ -22,7 +22,7 @@ void Engine::restart(const EngineOptions& options, std::unique_ptr<Predictor> pr
   stats_ = EngineStats{};
   stats_.resident = stats_.resident_peak = resident;
   stats_.below = below;
-  watching_ = hold_transfers_ = shrinking_ = false;
+  watching_ = hold_transfers_ = shrinking_ = below_full_ = false;
   for (ExtentId id : hot_) table_[id].hot = false;
   hot_.clear();
   hints_.clear();
@@ -61,6 +61,7 @@ Outcome Engine::dispatch(const Input& input) {
       break;
     case Input::Kind::kStep:
       ++stats_.steps;
+      below_full_ = false;
       expire_hints();
       if (watching_) {
         predictor_->on_step(input.now);
@@ -70,6 +71,7 @@ Outcome Engine::dispatch(const Input& input) {
     case Input::Kind::kPlan: plan(input); break;
     case Input::Kind::kBudget: set_budget(input.bytes); break;
     case Input::Kind::kHint: hint(input); break;
+    case Input::Kind::kNoSlot: no_slot(input.extent); break;
   }
   return Outcome::kGo;
 }
@@ -374,6 +376,7 @@ void Engine::forget(ExtentId id) {
   Extent& e = table_[id];
   if (e.below == Below::kValid) stats_.below -= e.bytes;
   e.below = Below::kNone;
+  e.of_file = below_full_ = false;
   emit(Command::Kind::kForget, id);
 }
 
@@ -408,7 +411,7 @@ void Engine::plan(const Input& input) {
         }
         break;
       case Decision::Kind::kClean:
-        if (may_leave(e) && e.below == Below::kNone && e.write_pins == 0) {
+        if (may_leave(e) && e.below == Below::kNone && e.write_pins == 0 && !below_full_) {
           write(decision.extent, Urgency::kWriteAhead);
         }
         break;

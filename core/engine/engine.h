@@ -119,6 +119,7 @@ class Engine {
   void read_done(const Input& input);
   void read_failed(ExtentId id);
   void write_done(const Input& input);
+  void write_dead(ExtentId id);
   void fault(const Input& input);
   void expose(ExtentId id);
   void plan(const Input& input);
@@ -150,6 +151,10 @@ class Engine {
   void note_need(Bytes bytes, SiteId site);
   void start_watching();
   void refresh(ExtentId id);
+
+  // the next tier is full (engine_below.cpp)
+  void no_slot(ExtentId id);
+  Bytes give_up_copies(Bytes wanted, bool pinned_only);
 
   // waiting (engine_waiting.cpp)
   void enqueue(ThreadId id, Thread& t);
@@ -202,6 +207,8 @@ class Engine {
   bool watching_ = false;
   bool shrinking_ = false;    // the budget fell below what is resident
   bool hold_transfers_ = false;  // after a failed transfer, until an op or allocation comes
+  bool below_full_ = false;      // no write is begun until a copy goes, or somebody else waits
+  ExtentId copies_from_ = 0;     // where the search for copies to give up goes on
 };
 
 }  // namespace outsize

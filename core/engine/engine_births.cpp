@@ -88,6 +88,7 @@ void Engine::adopt(const Input& input) {
   e.exposed = !input.flag;
   e.where = input.flag ? Where::kAbsent : Where::kResident;
   e.below = input.flag ? Below::kValid : Below::kNone;
+  e.of_file = input.flag;
   if (input.flag) {
     stats_.below += e.bytes;
     return;
@@ -125,7 +126,10 @@ void Engine::death(ExtentId id) {
   }
   e.resident_at_death = e.where == Where::kResident;
   if (e.resident_at_death) credit(e.bytes);
-  if (e.below == Below::kValid) stats_.below -= e.bytes;
+  if (e.below == Below::kValid) {
+    stats_.below -= e.bytes;
+    below_full_ = false;
+  }
   e.where = Where::kFree;
   emit(Command::Kind::kRelease, id);
   if (!queue_.empty() || !fault_queue_.empty() || shrinking_) service();

@@ -19,6 +19,7 @@ constexpr std::size_t kHotKept = 8;
 
 void Engine::enqueue(ThreadId id, Thread& t) {
   t.waiting = true;
+  below_full_ = false;  // it may have room by now
   // Allocations inside running ops hold pins that others wait for: they go first.
   const bool inside = t.alloc > 0;
   auto at = queue_.begin();
@@ -99,8 +100,9 @@ bool Engine::try_admit(ThreadId id, Thread& t) {
     if (reading_ > 0 || writing_ > 0) return false;
     if (lend_pins(id)) continue;
     if (others_run(id)) return false;
-    if (loosen(t)) continue;
-    refuse(id, t, Refusal::kBudget, alloc_need(t, t.alloc, t.alloc > 0 && t.alloc_shared));
+    if (!below_full_ && loosen(t)) continue;
+    refuse(id, t, below_full_ ? Refusal::kIo : Refusal::kBudget,
+           alloc_need(t, t.alloc, t.alloc > 0 && t.alloc_shared));
     return true;
   }
   t.waiting = t.entering = false;
@@ -177,7 +179,7 @@ Bytes Engine::write_victims(Bytes missing) {
       if (e.below == Below::kWriting) {
         emit(Command::Kind::kPromote, id).urgency = Urgency::kPressedWrite;
         coming += e.bytes;
-      } else if (e.write_pins == 0 && !hold_transfers_) {
+      } else if (e.write_pins == 0 && !hold_transfers_ && !below_full_) {
         write(id, Urgency::kPressedWrite);
         coming += e.bytes;
       }
@@ -281,6 +283,7 @@ void Engine::fault(const Input& input) {
     return;
   }
   fault_queue_.push_back(input.extent);
+  below_full_ = false;
   service();
 }
 
@@ -325,6 +328,7 @@ void Engine::read_done(const Input& input) {
   if (e.dying) {
     credit(e.bytes);
     if (e.below == Below::kValid) stats_.below -= e.bytes;
+    below_full_ = false;
     e.where = Where::kFree;
     emit(Command::Kind::kRelease, id);
     service();
@@ -388,17 +392,23 @@ void Engine::read_failed(ExtentId id) {
   service();
 }
 
+// It died while it was written, or before that began.
+void Engine::write_dead(ExtentId id) {
+  Extent& e = table_[id];
+  credit(e.bytes);
+  e.resident_at_death = true;
+  e.where = Where::kFree;
+  e.below = Below::kNone;
+  emit(Command::Kind::kRelease, id);
+  service();
+}
+
 void Engine::write_done(const Input& input) {
   const ExtentId id = input.extent;
   Extent& e = table_[id];
   writing_ -= e.bytes;
   if (e.dying) {
-    credit(e.bytes);
-    e.resident_at_death = true;
-    e.where = Where::kFree;
-    e.below = Below::kNone;
-    emit(Command::Kind::kRelease, id);
-    service();
+    write_dead(id);
     return;
   }
   if (input.flag) {

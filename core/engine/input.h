@@ -32,6 +32,7 @@ struct Input {
     kPlan,       // now
     kBudget,     // bytes
     kHint,       // extent, flag: used soon (else: not soon). The program's own word
+    kNoSlot,     // extent: its write did not begin, there is no room below
   };
   Kind kind = Kind::kPlan;
   bool flag = false;

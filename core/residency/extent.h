@@ -37,6 +37,7 @@ struct Extent {
   Below below = Below::kNone;
   Hint hint = Hint::kNone;
   bool shared = false;       // small storages lie in it
+  bool of_file = false;      // its copy is a file of the program's: giving it up frees nothing
   bool torn = false;         // changed while being written: the copy will be stale
   bool guarded = false;      // writes are noticed
   bool exposed = false;      // raw pointers are about: guarded at once when it comes back

@@ -7,7 +7,7 @@ namespace {
 
 constexpr const char* kInputNames[] = {"op",    "end",    "alloc", "touch", "adopt",
                                        "death", "read",   "wrote", "fault", "expose",
-                                       "pin",   "unpin",  "step",  "plan",  "budget", "hint"};
+                                       "pin",   "unpin",  "step",  "plan",  "budget", "hint", "noslot"};
 constexpr const char* kCommandNames[] = {"grant",   "refuse", "evict",   "fetch",  "install",
                                          "abandon", "write",  "unguard", "forget", "release",
                                          "resume",  "promote", "fatal"};

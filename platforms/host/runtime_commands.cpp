@@ -171,8 +171,7 @@ void Runtime::Impl::start_write(const Command& command) {
   if (!e.slot.valid()) {
     Result<Slot> reserved = spill->allocate(e.range.bytes);
     if (!reserved) {
-      table[command.extent].guarded = false;
-      io_failed(command.extent, true, reserved.error());
+      no_slot(command.extent, reserved.error());
       return;
     }
     e.slot = *reserved;
@@ -195,6 +194,20 @@ void Runtime::Impl::start_write(const Command& command) {
   request.bytes = e.range.bytes;
   request.token = command.extent;
   io->submit(request);
+}
+
+// Where there is no room the engine may make some; any other failure is one of the transfer.
+void Runtime::Impl::no_slot(ExtentId id, const Error& error) {
+  if (error.code != ErrorCode::kOutOfSpace) {
+    table[id].guarded = false;
+    io_failed(id, true, error);
+    return;
+  }
+  io_error = error;  // for whoever is refused because of it
+  Input input;
+  input.kind = Input::Kind::kNoSlot;
+  input.extent = id;
+  feed(input);
 }
 
 void Runtime::Impl::forget_copy(ExtentId id) {

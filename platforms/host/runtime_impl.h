@@ -118,6 +118,7 @@ struct Runtime::Impl {
   void bury_emptied();
   void forget_copy(ExtentId id);
   void io_failed(ExtentId id, bool write, Error error);
+  void no_slot(ExtentId id, const Error& error);
   void plan_if_useful(Nanos now);
   ExtentId extent_at(const void* address) const;
   ExtentId new_id();
