@@ -146,6 +146,22 @@ def test_the_time_that_remains_is_each_ones_own() -> None:
     assert bar.seconds_left() == 36.0
 
 
+def test_the_time_that_remains_follows_what_was_seen(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = iter([0.0, 9.0, 14.0, 21.0])  # begun, then each step's end
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    monkeypatch.setattr("sys.stderr.isatty", lambda: False)
+    bar = progress.Progress("t", {"a": 3, "b": 1}, {"a": 10.0, "b": 2.0})
+    first = finished("a", "plain", [])
+    for step in (1, 2, 3):
+        bar.told(first, step)
+    assert bar.seconds_left() == 6.0, "b is taken to be no faster than a, whose steps took 5 and 7 s"
+    monkeypatch.setattr(progress.time, "monotonic", lambda: 22.0)
+    bar.told(finished("b", "outsize", []), 1)
+    assert capsys.readouterr().err.splitlines()[-1] == "[4/4] b: step 1, 1.0 s", "nothing is left"
+
+
 def test_workloads_are_found_by_name_and_by_path(tmp_path: Path) -> None:
     found = workloads.find("gpt_bytes", ["--tiny"])
     assert found.for_steps(5).args == ("--tiny", "--steps", "5")

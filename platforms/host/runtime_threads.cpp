@@ -73,13 +73,13 @@ Error Runtime::Impl::budget_error(Bytes needed, const char* doing, SiteId site) 
                             " of tensors in memory at once (operands, results and workspace), ";
   const std::string of_which = kept > 0 ? ", of which " + mib(kept) + " are pinned." : ".";
   if (options.process_budget > 0) {
-    const Bytes enough = options.process_budget + needed + kept - options.budget;
     return Error{ErrorCode::kOutOfBudget,
                  needs + "the budget of " + mib(options.process_budget) + " for the whole process leaves " +
-                     mib(options.budget) + " beside " + mib(untracked.outside()) + " that are no tensors and " +
-                     mib(untracked.expected()) + " for scratch" + of_which,
+                     mib(options.budget) + " beside " + mib(untracked.outside()) + " that are no tensors, " +
+                     mib(untracked.expected()) + " for scratch and " +
+                     mib(UntrackedLedger::margin(options.process_budget)) + " kept free" + of_which,
                  doing,
-                 "Give a --budget-rss of at least " + std::to_string(round_up(enough, kMiB) / kMiB) +
+                 "Give a --budget-rss of at least " + std::to_string(untracked.whole_for(needed + kept) / kMiB) +
                      "MiB (other ops may need more), or make tensors smaller, for instance the batch."};
   }
   return Error{ErrorCode::kOutOfBudget, needs + "the budget is " + mib(options.budget) + of_which, doing,

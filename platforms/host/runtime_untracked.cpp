@@ -6,6 +6,13 @@
 #include "platforms/host/runtime_impl.h"
 
 namespace outsize::host {
+namespace {
+
+// What a small program takes beside what the process holds before its first op: libraries that load
+// then, and some tensors.
+constexpr Bytes kStart = 192 * kMiB;
+
+}  // namespace
 
 // The budget to begin with, where there is one for the whole process.
 Status Runtime::Impl::derive_budget() {
@@ -20,7 +27,7 @@ Status Runtime::Impl::derive_budget() {
     return Error{ErrorCode::kInvalidArgument, "the process holds " + mib(held) +
                  " already (tensors made before outsize was switched on are among them), which leaves nothing of a "
                  "budget of " + mib(options.process_budget) + " for all of it", "budget-rss",
-                 "Give at least " + mib(held + held / 32 + 64 * kMiB) + ", or switch outsize on before the model is made."};
+                 "Give at least " + mib(held + held / 32 + kStart) + ", or switch outsize on before the model is made."};
   }
   return {};
 }
@@ -83,6 +90,7 @@ Status Runtime::Impl::expect_untracked(ThreadSlot& slot, Bytes bytes, const std:
   untracked.expect(slot.id, bytes);
   const Bytes missing = least_budget() - untracked.tensors_in(options.process_budget);
   if (missing > 0) {
+    const Bytes enough = untracked.whole_for(least_budget());
     scratch_is_back(slot);
     return Error{ErrorCode::kOutOfBudget,
                  op + " takes about " + mib(bytes) + " of scratch that is no tensor, and beside " +
@@ -90,7 +98,7 @@ Status Runtime::Impl::expect_untracked(ThreadSlot& slot, Bytes bytes, const std:
                      " for the whole process has no room for it.",
                  "workspace",
                  "Give a --budget-rss of at least " +
-                     std::to_string(round_up(options.process_budget + missing, kMiB) / kMiB) +
+                     std::to_string(enough / kMiB) +
                      "MiB (other ops may need more), or make tensors smaller, for instance the batch."};
   }
   follow_process_budget();

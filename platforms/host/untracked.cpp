@@ -74,14 +74,21 @@ Bytes UntrackedLedger::expected() const {
   return sum;
 }
 
-Bytes UntrackedLedger::tensors_in(Bytes whole) const {
+Bytes UntrackedLedger::level() const {
   Bytes level = outside_;
   if (!expecting_.empty()) {
     Bytes base = outside_;
     for (const Expecting& one : expecting_) base = std::min(base, one.base);
     level = std::max(level, base + expected());
   }
-  return whole - margin(whole) - level;
+  return level;
+}
+
+Bytes UntrackedLedger::tensors_in(Bytes whole) const { return whole - margin(whole) - level(); }
+
+Bytes UntrackedLedger::whole_for(Bytes tensors) const {
+  const Bytes least = tensors + level() + 16 * kMiB;  // margin() also takes a share of the whole
+  return round_up((least + least / 32) * 64 / 63, kMiB);
 }
 
 std::vector<Untracked> UntrackedLedger::largest(std::size_t most) const {

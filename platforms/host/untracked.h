@@ -46,6 +46,9 @@ class UntrackedLedger {
 
   // Bytes of tensors that fit into a process of `whole` bytes now. May be negative.
   Bytes tensors_in(Bytes whole) const;
+  // The size to name of a process that holds so many bytes of tensors beside what it holds now, with
+  // some to spare, for what is held changes by the millisecond; in whole MiB.
+  Bytes whole_for(Bytes tensors) const;
   Bytes outside() const { return outside_; }
   Bytes expected() const;  // by all running ops
   // What is kept free for page tables and for what grows between two looks.
@@ -54,6 +57,8 @@ class UntrackedLedger {
   std::vector<Untracked> largest(std::size_t most) const;
 
  private:
+  Bytes level() const;  // what is held, or will be when running ops have their scratch
+
   struct Run {
     SiteId site = 0;
     std::uint64_t serial = 0;

@@ -66,7 +66,8 @@ def _opening(with_plain: bool, free: int) -> str:
     if with_plain:
         return (
             "GPT-2 small on the bytes of Python's standard library: plainly, then in 40 % and 20 %"
-            " of the memory that its tensors need. This takes some minutes."
+            " of the memory that its tensors need. (The process holds Python and PyTorch beside"
+            " them.) This takes some minutes."
         )
     return (
         f"Plain PyTorch needs about {format_bytes(PLAIN_NEEDS)} for this model and"

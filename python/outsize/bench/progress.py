@@ -12,13 +12,14 @@ from outsize.units import format_seconds
 
 
 class Progress:
-    """Counts steps of all contestants. The time that remains comes from each one's last step."""
+    """Counts steps of all contestants. The time that remains comes from the steps that each has done."""
 
     def __init__(self, title: str, steps_of: dict[str, int], expected: dict[str, float]) -> None:
         self._title = title
         self._left = dict(steps_of)
         self._total = sum(steps_of.values())
-        self._seconds = dict(expected)  # a step's likely seconds, by label
+        self._expected = expected  # a step's likely seconds, by label
+        self._taken: dict[str, list[float]] = {}
         self._last = time.monotonic()
         self._bar: Any = None
         self._task: Any = None
@@ -59,10 +60,11 @@ class Progress:
         now = time.monotonic()
         taken, self._last = now - self._last, now
         if step > 1:  # the first step builds the model too and foretells nothing
-            self._seconds[run.label] = taken
+            self._taken.setdefault(run.label, []).append(taken)
         self._left[run.label] = 0 if run.failure else max(0, self._left.get(run.label, 1) - 1)
         done = self._total - sum(self._left.values())
-        left = f"about {format_seconds(self.seconds_left())} left" if self._seconds else ""
+        seconds = self.seconds_left()
+        left = f"about {format_seconds(seconds)} left" if seconds else ""
         how = "failed" if run.failure else f"{taken:.1f} s"
         if self._bar is not None:
             text = f"{run.label}: step {step}, {how}"
@@ -72,8 +74,9 @@ class Progress:
             print(f"{line}; {left}" if left else line, file=sys.stderr, flush=True)
 
     def seconds_left(self) -> float:
-        known = [seconds for seconds in self._seconds.values() if seconds]
-        typical = sum(known) / len(known) if known else 0.0
+        means = {label: sum(taken) / len(taken) for label, taken in self._taken.items()}
+        slowest = max(means.values(), default=0.0)  # a step of who has done none takes no less
         return sum(
-            left * (self._seconds.get(label) or typical) for label, left in self._left.items()
+            left * means.get(label, max(self._expected.get(label, 0.0), slowest))
+            for label, left in self._left.items()
         )
