@@ -11,10 +11,10 @@ outsize_library(outsize SHARED "${adapter_sources}")
 # Whole archives: liboutsize holds the one copy of the runtime in a process. Whoever else needs core
 # or host symbols takes them from it and never links the static libraries a second time.
 target_link_libraries(outsize
-  PRIVATE outsize_host outsize_core
+  PRIVATE outsize_host outsize_traces outsize_core
   PUBLIC "$<BUILD_INTERFACE:outsize_torch>")
 set_target_properties(outsize PROPERTIES
-  LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,outsize_host,outsize_core")
+  LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,outsize_host,outsize_traces,outsize_core")
 target_link_options(outsize PRIVATE -Wl,-Bsymbolic-functions)
 target_compile_definitions(outsize PRIVATE OUTSIZE_VERSION="${PROJECT_VERSION}")
 if(adapter_sources)

@@ -16,9 +16,10 @@ if(pybind11_missing)
                       "-DOUTSIZE_BUILD_SIM_MODULE=OFF")
 endif()
 
-Python_add_library(outsize_sim_module MODULE WITH_SOABI python/bindings/sim_module.cpp)
+Python_add_library(outsize_sim_module MODULE WITH_SOABI
+                   python/bindings/sim_module.cpp python/bindings/traces.cpp)
 target_include_directories(outsize_sim_module SYSTEM PRIVATE "${OUTSIZE_PYBIND11_DIR}/include")
-target_link_libraries(outsize_sim_module PRIVATE outsize_sim outsize_core outsize_flags)
+target_link_libraries(outsize_sim_module PRIVATE outsize_sim outsize_traces outsize_core outsize_flags)
 # A process may hold this module's copy of core beside liboutsize's: neither must see the other.
 target_link_options(outsize_sim_module PRIVATE -Wl,--exclude-libs,ALL)
 set_target_properties(outsize_sim_module PROPERTIES

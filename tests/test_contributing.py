@@ -12,7 +12,7 @@ import pytest
 from support.pages import changed, snippets
 
 PAGES = ["add-a-predictor", "add-a-planner", "add-a-platform"]
-FOLDERS = ["bench", "cmake", "core", "planners", "predictors", "sim"]
+FOLDERS = ["bench", "cmake", "core", "planners", "predictors", "sim", "traces"]
 
 
 def text_of(root: Path, page: str) -> str:

@@ -48,8 +48,8 @@ class CppPhase:
 
 
 CPP_PHASES = {
-    "unit": CppPhase("unit", ("core_tests", "host_tests", "sim_tests"), "C++ tests with assertions"),
-    "asan": CppPhase("asan-ubsan", ("core_tests", "sim_tests"), "core and sim under ASan + UBSan"),
+    "unit": CppPhase("unit", ("core_tests", "trace_tests", "host_tests", "sim_tests"), "C++ tests with assertions"),
+    "asan": CppPhase("asan-ubsan", ("core_tests", "trace_tests", "sim_tests"), "core, traces and sim under ASan + UBSan"),
     "tsan": CppPhase("tsan", ("host_tests",), "threaded platform tests under TSan"),
 }
 PHASES = (*CPP_PHASES, "python")

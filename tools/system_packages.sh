@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sees to the system packages that the build needs: a C++20 compiler, CMake >= 3.25, Ninja, GoogleTest,
-# xxHash and Python's headers. Installs what is missing where it may (root and apt), else prints one line
+# xxHash, zstd and Python's headers. Installs what is missing where it may (root and apt), else prints one line
 # to paste. Asks nothing: it runs in CI too.
 set -euo pipefail
 python="${PYTHON:-python3}"
@@ -34,6 +34,9 @@ has_gtest() {
 has_xxhash() {
   echo '#include <xxhash.h>' | "${CXX:-c++}" -std=c++20 -x c++ -fsyntax-only - 2> /dev/null
 }
+has_zstd() {
+  echo '#include <zstd.h>' | "${CXX:-c++}" -std=c++20 -x c++ -fsyntax-only - 2> /dev/null
+}
 
 missing=()
 has_cxx20 || missing+=(g++)
@@ -41,6 +44,7 @@ has_cmake || missing+=(cmake)
 command -v ninja > /dev/null || missing+=(ninja-build)
 has_gtest || missing+=(libgtest-dev libgmock-dev)
 has_xxhash || missing+=(libxxhash-dev)
+has_zstd || missing+=(libzstd-dev)
 has_headers || missing+=(python3-dev)
 "$python" -c 'import ensurepip' 2> /dev/null || missing+=(python3-venv)
 [ "${#missing[@]}" -eq 0 ] && exit 0

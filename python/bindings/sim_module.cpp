@@ -13,6 +13,10 @@
 
 namespace py = pybind11;
 
+namespace outsize {
+void bind_traces(py::module_& module);  // traces.cpp
+}
+
 namespace outsize::sim {
 namespace {
 
@@ -73,4 +77,5 @@ void bind_simrd(py::module_& module) {
 PYBIND11_MODULE(_sim, module) {
   module.doc() = "The simulators of outsize. Programs use the outsize package instead.";
   outsize::sim::bind_simrd(module);
+  outsize::bind_traces(module);
 }

@@ -15,6 +15,7 @@ COMMANDS = {
     "demo": "train GPT-2 small plainly and in two fifths and one fifth of its memory, and compare",
     "bench": "time a script plainly, under several budgets, and under the kernel's swap",
     "simulate": "run a recorded log under a smaller budget, without training",
+    "trace": "look into a recorded run: a table, a check, or a form that other tools draw",
     "doctor": "show what this machine offers: memory, disk, page faults, torch",
 }
 
@@ -230,6 +231,12 @@ def command_simulate(argv: Sequence[str]) -> int:
     return simulate(argv)
 
 
+def command_trace(argv: Sequence[str]) -> int:
+    from outsize.trace import main as trace
+
+    return trace(argv)
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or words[0] in ("-h", "--help", "help"):
@@ -250,6 +257,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "bench": command_bench,
         "demo": command_demo,
         "simulate": command_simulate,
+        "trace": command_trace,
     }[words[0]]
     try:
         code = handler(words[1:])

@@ -59,13 +59,14 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "core": ("core/",),
     "predictors": ("core/",),
     "planners": ("core/",),
-    "platforms": ("core/", "platforms/", "predictors/", "planners/"),
-    "sim": ("core/", "sim/", "predictors/", "planners/"),
+    "traces": ("core/", "traces/"),
+    "platforms": ("core/", "traces/", "platforms/", "predictors/", "planners/"),
+    "sim": ("core/", "traces/", "sim/", "predictors/", "planners/"),
     "adapter": ("core/", "platforms/", "adapter/", "outsize/"),
-    "python": ("core/", "sim/", "predictors/", "planners/"),  # the simulators' module
+    "python": ("core/", "traces/", "sim/", "predictors/", "planners/"),  # the simulators' module
     "include": ("outsize/",),
     "examples": ("outsize/", "common.h"),  # their users copy them: no path of ours
-    "bench": ("core/", "platforms/", "sim/", "predictors/", "planners/", "outsize/"),
+    "bench": ("core/", "traces/", "platforms/", "sim/", "predictors/", "planners/", "outsize/"),
 }
 TEST_NAMES = ("_test.cpp", "_test_rig.h")
 # A test may use what its binary is linked with: planners and predictors are in the core library.

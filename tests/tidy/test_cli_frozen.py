@@ -36,6 +36,10 @@ def test_the_options_are_those_promised():
     commands = re.findall(r"^  ([a-z]+)  +\S", overview, re.M)
     actual = {command for command in commands}
     for command in commands:
-        actual |= {f"{command} {option}" for option in options_in(help_of(command))}
+        text = help_of(command)
+        inner = [f"{command} {name}" for name in re.findall(r"^    ([a-z]+)  +[a-z]", text, re.M)]
+        actual |= {f"{command} {option}" for option in options_in(text)} | set(inner)
+        for name in inner:
+            actual |= {f"{name} {option}" for option in options_in(help_of(*name.split()))}
     assert "run --budget" in actual
     assert sorted(actual) == LIST.read_text().split("\n")[:-1]

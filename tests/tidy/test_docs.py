@@ -12,7 +12,7 @@ from support import pages
 
 MARKDOWN = [path for path in rules.tree() if path.suffix == ".md"]
 GLOSSARY = rules.glossary_rows((rules.ROOT / "docs/GLOSSARY.md").read_text())
-CODE_FOLDERS = {"adapter", "core", "include", "planners", "platforms", "predictors", "python", "sim"}
+CODE_FOLDERS = {"adapter", "core", "include", "planners", "platforms", "predictors", "python", "sim", "traces"}
 
 
 @pytest.mark.parametrize("path", MARKDOWN, ids=str)
