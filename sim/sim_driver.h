@@ -97,6 +97,8 @@ class SimDriver {
   // commands and transfers (sim_driver_commands.cpp)
   Outcome feed(const Input& input);
   void obey(const Command& command);
+  void judge_full(Bytes missing);
+  Bytes wanted(ThreadId id) const;
   bool take_slot(ExtentId id);
   void give_slot(ExtentId id);
   void wake_raw(ExtentId id);
@@ -127,6 +129,7 @@ class SimDriver {
   Bytes spilled_ = 0;                 // their sum
   std::vector<OperandRef> operands_;  // scratch
   Commands commands_;
+  int told_ = 0;                      // refusals in this step
   Nanos now_ = 0, last_plan_ = 0;
   std::uint64_t plans_ = 0;
   SimResult result_;

@@ -23,6 +23,10 @@ Outcome SimDriver::feed(const Input& input) {
   }
   // Carrying out a command may feed the next input (a pin); this list is ours until then.
   const Commands commands = commands_;
+  told_ = 0;
+  for (const Command& command : commands) {
+    if (command.kind == Command::Kind::kRefuse || command.kind == Command::Kind::kFatal) ++told_;
+  }
   for (const Command& command : commands) obey(command);
   for (const bool write : {false, true}) {
     while (!unslotted_[write].empty()) {
@@ -51,7 +55,10 @@ void SimDriver::obey(const Command& command) {
   const ExtentId id = command.extent;
   switch (command.kind) {
     case Command::Kind::kGrant: granted(command.thread); break;
-    case Command::Kind::kRefuse: refused(command.thread, command.refusal); break;
+    case Command::Kind::kRefuse:
+      if (command.refusal == Refusal::kIo) judge_full(wanted(command.thread));
+      refused(command.thread, command.refusal);
+      break;
     case Command::Kind::kEvict: memory_.evicted(id); break;
     case Command::Kind::kFetch:
     case Command::Kind::kWrite: {
@@ -83,8 +90,44 @@ void SimDriver::obey(const Command& command) {
       break;
     case Command::Kind::kResume: wake_raw(id); break;
     case Command::Kind::kPromote: link_.promote(id, command.urgency); break;
-    case Command::Kind::kFatal: result_.fatal = true; break;
+    case Command::Kind::kFatal:
+      judge_full(bytes_[id]);
+      result_.fatal = true;
+      break;
   }
+}
+
+// Somebody is told that no room can be had for `missing` bytes. Where the next tier is all that ever
+// failed, what could have been written must not have been enough.
+void SimDriver::judge_full(Bytes missing) {
+  if (told_ > 1 || mad()) return;  // what the others let go of was not there yet
+  if (options_.spill_limit == 0 || options_.link.fail_one_in > 0 || options_.no_slot_one_in > 0) return;
+  std::vector<bool> asked(engine_->table().size());  // by what waits, or waited until now
+  for (ThreadId id = 0; id < threads_.size(); ++id) {
+    if (threads_[id].at >= program_.threads[id].size()) continue;
+    for (const ObjectRef& ref : program_.threads[id][threads_[id].at].operands) {
+      if (extent_of(ref.object) != kNoExtent) asked[extent_of(ref.object)] = true;
+    }
+  }
+  Bytes room = engine_->free(), below = options_.spill_limit - spilled_;
+  for (ExtentId id = 0; id < engine_->table().size(); ++id) {
+    const Extent& e = engine_->table()[id];
+    if (asked[id] || !may_leave(e) || e.below != Below::kNone || e.write_pins > 0 || e.bytes > below) continue;
+    below -= e.bytes;
+    room += e.bytes;
+  }
+  if (room >= missing && engine_->free() < missing) problem("there was room for " + std::to_string(missing) + " bytes, and somebody was told otherwise");
+}
+
+Bytes SimDriver::wanted(ThreadId id) const {
+  const Action& action = program_.threads[id][threads_[id].at];
+  if (action.kind == Action::Kind::kBirth) return action.bytes;
+  Bytes absent = 0;
+  for (const ObjectRef& ref : action.operands) {
+    const ExtentId extent = extent_of(ref.object);
+    if (extent != kNoExtent && engine_->table()[extent].where != Where::kResident) absent += bytes_[extent];
+  }
+  return absent;
 }
 
 bool SimDriver::take_slot(ExtentId id) {

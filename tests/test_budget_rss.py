@@ -114,7 +114,8 @@ def test_too_small_a_budget_is_refused_with_the_arithmetic(tmp_path: Path) -> No
     left, outside, scratch, free = (
         float(size) for size in re.findall(r"([\d.]+) MiB (?:beside|that are|for scratch|kept free)", said)
     )
-    assert 800 - 1 <= left + outside + scratch + free <= 800 + 1, said
+    # What fits is given back to tensors only when it is a 64th of the whole.
+    assert 800 - 800 / 64 - 1 <= left + outside + scratch + free <= 800 + 1, said
 
 
 def test_the_size_that_is_named_is_enough(tmp_path: Path) -> None:

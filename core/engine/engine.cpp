@@ -22,7 +22,8 @@ void Engine::restart(const EngineOptions& options, std::unique_ptr<Predictor> pr
   stats_ = EngineStats{};
   stats_.resident = stats_.resident_peak = resident;
   stats_.below = below;
-  watching_ = hold_transfers_ = shrinking_ = below_full_ = false;
+  watching_ = hold_transfers_ = shrinking_ = false;
+  full_for_ = 0;
   for (ExtentId id : hot_) table_[id].hot = false;
   hot_.clear();
   hints_.clear();
@@ -61,7 +62,7 @@ Outcome Engine::dispatch(const Input& input) {
       break;
     case Input::Kind::kStep:
       ++stats_.steps;
-      below_full_ = false;
+      full_for_ = 0;
       expire_hints();
       if (watching_) {
         predictor_->on_step(input.now);
@@ -376,7 +377,8 @@ void Engine::forget(ExtentId id) {
   Extent& e = table_[id];
   if (e.below == Below::kValid) stats_.below -= e.bytes;
   e.below = Below::kNone;
-  e.of_file = below_full_ = false;
+  e.of_file = false;
+  room_below();
   emit(Command::Kind::kForget, id);
 }
 
@@ -411,7 +413,7 @@ void Engine::plan(const Input& input) {
         }
         break;
       case Decision::Kind::kClean:
-        if (may_leave(e) && e.below == Below::kNone && e.write_pins == 0 && !below_full_) {
+        if (may_leave(e) && e.below == Below::kNone && e.write_pins == 0 && fits_below(e)) {
           write(decision.extent, Urgency::kWriteAhead);
         }
         break;

@@ -154,7 +154,12 @@ class Engine {
 
   // the next tier is full (engine_below.cpp)
   void no_slot(ExtentId id);
-  Bytes give_up_copies(Bytes wanted, bool pinned_only);
+  void room_below() {
+    full_for_ = 0;
+    freed_below_ = true;
+  }
+  bool fits_below(const Extent& e) const { return full_for_ == 0 || e.bytes < full_for_; }
+  Bytes give_up_copies(Bytes wanted);
 
   // waiting (engine_waiting.cpp)
   void enqueue(ThreadId id, Thread& t);
@@ -207,7 +212,8 @@ class Engine {
   bool watching_ = false;
   bool shrinking_ = false;    // the budget fell below what is resident
   bool hold_transfers_ = false;  // after a failed transfer, until an op or allocation comes
-  bool below_full_ = false;      // no write is begun until a copy goes, or somebody else waits
+  bool freed_below_ = false;  // since a write last found no room
+  Bytes full_for_ = 0;  // of so many bytes or more no write is begun until something changes; 0: of any
   ExtentId copies_from_ = 0;     // where the search for copies to give up goes on
 };
 

@@ -18,7 +18,7 @@ class EngineBelow : public testing::TestWithParam<const char*> {
     rig.read_done(id), rig.end(0);
   }
 };
-INSTANTIATE_TEST_SUITE_P(EveryPolicy, EngineBelow, testing::Values("ondemand", "lookahead"));
+INSTANTIATE_TEST_SUITE_P(EveryPolicy, EngineBelow, testing::Values("ondemand", "lookahead", "deepum"));
 
 TEST_P(EngineBelow, TheCopyOfAnOperandMakesRoomForAVictim) {
   clean(1, 40);
@@ -28,7 +28,8 @@ TEST_P(EngineBelow, TheCopyOfAnOperandMakesRoomForAVictim) {
   EXPECT_EQ(no_slot(2), "go forget:1 unguard:1 write:2") << "1 is pinned and has a copy";
   EXPECT_EQ(rig.write_done(2), "go evict:2 grant:t0");
   rig.end(0);
-  EXPECT_EQ(rig.alloc(0, 4, 40), "wait write:1") << "its bytes are not below any more";
+  rig.death(3);
+  EXPECT_EQ(rig.alloc(0, 4, 90), "wait write:1") << "its bytes are not below any more";
 }
 
 TEST_P(EngineBelow, WithoutSuchACopyWhoWaitsIsTold) {
@@ -47,6 +48,41 @@ TEST_P(EngineBelow, AFileOfTheProgramsIsNoRoom) {
   rig.op(0, {{1}, {}});
   EXPECT_EQ(rig.alloc(0, 3, 30), "wait write:2");
   EXPECT_EQ(no_slot(2), "go refuse:t0") << "to forget where 1 came from frees nothing";
+}
+
+TEST_P(EngineBelow, OneCopyMayBeRoomForSeveral) {
+  clean(1, 40);
+  rig.alloc(0, 2, 20), rig.alloc(0, 3, 20);
+  rig.op(0, {{1}, {}});
+  EXPECT_EQ(rig.alloc(0, 4, 60), "wait write:2 write:3");
+  EXPECT_EQ(no_slot(2), "go forget:1 unguard:1 write:2 promote:3");
+  EXPECT_EQ(no_slot(3), "go promote:2 write:3") << "asked for before the copy had gone";
+  rig.write_done(2);
+  const std::string granted = rig.write_done(3);
+  EXPECT_TRUE(granted.ends_with("grant:t0")) << granted;
+}
+
+TEST_P(EngineBelow, ACopyThatComesLaterIsGivenUpThen) {
+  rig.alloc(0, 9, 100);  // as written and evicted: their copies are not files
+  rig.death(9);
+  for (ExtentId id : {1U, 2U}) {
+    clean(id, 40);
+    EXPECT_EQ(rig.alloc(0, 99, 61), "wait evict:" + std::to_string(id) + " grant:t0");
+    rig.death(99);
+  }
+  rig.alloc(0, 3, 60);
+  EXPECT_EQ(rig.op(0, {{1, 2}, {}}), "wait fetch:1 write:3");
+  EXPECT_EQ(no_slot(3), "go") << "1 is still being read from its only copy";
+  EXPECT_EQ(rig.read_done(1), "go install:1 write:3");
+  EXPECT_EQ(no_slot(3), "go forget:1 unguard:1 write:3");
+  EXPECT_EQ(rig.write_done(3), "go evict:3 fetch:2");
+}
+
+TEST_P(EngineBelow, WhereALargeOneFindsNoRoomASmallOneMay) {
+  rig.alloc(0, 1, 60), rig.alloc(0, 2, 30);
+  rig.hint(1, false);
+  EXPECT_EQ(rig.alloc(0, 3, 30), "wait write:1");
+  EXPECT_EQ(no_slot(1), "go write:2");
 }
 
 TEST_P(EngineBelow, ACleanExtentThatCanLeaveLeavesItself) {

@@ -128,7 +128,7 @@ void Engine::death(ExtentId id) {
   if (e.resident_at_death) credit(e.bytes);
   if (e.below == Below::kValid) {
     stats_.below -= e.bytes;
-    below_full_ = false;
+    room_below();
   }
   e.where = Where::kFree;
   emit(Command::Kind::kRelease, id);

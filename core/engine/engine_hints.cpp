@@ -61,7 +61,7 @@ bool Engine::make_hinted_room(Bytes need) {
     if (clean(e)) {
       room += e.bytes;
     } else if (e.below == Below::kNone && e.write_pins == 0) {
-      if (below_full_ || (writing_ > 0 && writing_ + e.bytes > options_.writing_max)) return false;
+      if (!fits_below(e) || (writing_ > 0 && writing_ + e.bytes > options_.writing_max)) return false;
       write(id, Urgency::kWriteAhead);
     }
   }

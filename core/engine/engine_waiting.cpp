@@ -19,7 +19,7 @@ constexpr std::size_t kHotKept = 8;
 
 void Engine::enqueue(ThreadId id, Thread& t) {
   t.waiting = true;
-  below_full_ = false;  // it may have room by now
+  full_for_ = 0;  // there may be room by now
   // Allocations inside running ops hold pins that others wait for: they go first.
   const bool inside = t.alloc > 0;
   auto at = queue_.begin();
@@ -100,8 +100,8 @@ bool Engine::try_admit(ThreadId id, Thread& t) {
     if (reading_ > 0 || writing_ > 0) return false;
     if (lend_pins(id)) continue;
     if (others_run(id)) return false;
-    if (!below_full_ && loosen(t)) continue;
-    refuse(id, t, below_full_ ? Refusal::kIo : Refusal::kBudget,
+    if (full_for_ == 0 && loosen(t)) continue;
+    refuse(id, t, full_for_ > 0 ? Refusal::kIo : Refusal::kBudget,
            alloc_need(t, t.alloc, t.alloc > 0 && t.alloc_shared));
     return true;
   }
@@ -137,7 +137,8 @@ Engine::Room Engine::look_for_room(Bytes need, bool last_choice) {
   while (progress && free() < need) {
     progress = false;
     victims_.clear();
-    planner_->victims(last_choice, kVictimBatch, victims_);
+    // Where not every victim can be written, those that can may come late.
+    planner_->victims(last_choice, full_for_ > 0 ? table_.size() : kVictimBatch, victims_);
     std::erase_if(victims_, [this](ExtentId id) { return !may_leave(table_[id]) || table_[id].hot; });
     for (ExtentId id : victims_) {
       if (free() >= need) break;
@@ -179,7 +180,7 @@ Bytes Engine::write_victims(Bytes missing) {
       if (e.below == Below::kWriting) {
         emit(Command::Kind::kPromote, id).urgency = Urgency::kPressedWrite;
         coming += e.bytes;
-      } else if (e.write_pins == 0 && !hold_transfers_ && !below_full_) {
+      } else if (e.write_pins == 0 && !hold_transfers_ && fits_below(e)) {
         write(id, Urgency::kPressedWrite);
         coming += e.bytes;
       }
@@ -283,7 +284,7 @@ void Engine::fault(const Input& input) {
     return;
   }
   fault_queue_.push_back(input.extent);
-  below_full_ = false;
+  full_for_ = 0;
   service();
 }
 
@@ -328,7 +329,7 @@ void Engine::read_done(const Input& input) {
   if (e.dying) {
     credit(e.bytes);
     if (e.below == Below::kValid) stats_.below -= e.bytes;
-    below_full_ = false;
+    room_below();
     e.where = Where::kFree;
     emit(Command::Kind::kRelease, id);
     service();
@@ -346,6 +347,7 @@ void Engine::read_done(const Input& input) {
     read_rate_ = read_rate_ == 0 ? rate : (read_rate_ * 7 + rate) / 8;
   }
   e.read_failures = 0;
+  full_for_ = 0;  // its copy can be given up now
   e.where = Where::kResident;
   // A raw access that others compete with: clean, it could leave in this very step, and the access
   // would wait for ever. Changed, it stays while it is written.
@@ -407,7 +409,9 @@ void Engine::write_done(const Input& input) {
   const ExtentId id = input.extent;
   Extent& e = table_[id];
   writing_ -= e.bytes;
+  full_for_ = 0;  // what was given up for several may be left in part
   if (e.dying) {
+    room_below();
     write_dead(id);
     return;
   }

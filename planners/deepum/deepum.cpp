@@ -37,7 +37,8 @@ void DeepumPlanner::on_resident(ExtentId id) {
     if (table_[id].hint == Hint::kNone) return;
   }
   // Those of the order of migration that became expected are found when victims are looked for.
-  if (heap_.key(id) < kUnexpected || table_[id].hint != Hint::kNone) heap_.put(id, key_of(id));
+  const bool in_order = heap_.key(id) == kNever - 2 - migrated_[id];
+  if (!in_order || table_[id].hint != Hint::kNone) heap_.put(id, key_of(id));
 }
 
 void DeepumPlanner::keep(ExtentId id) {

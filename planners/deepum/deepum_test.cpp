@@ -143,6 +143,10 @@ TEST_F(DeepumPlan, TheProgramsOwnWordComesFirst) {
   table_[1].hint = Hint::kNone;
   planner_->on_resident(1);
   EXPECT_EQ(victims(), (Ids{3, 1, 2}));
+  prophet_.uses.clear();
+  table_[3].hint = Hint::kNone;
+  planner_->on_resident(3);
+  EXPECT_EQ(victims(), (Ids{1, 2, 3})) << "it was used: what was said is over";
 }
 
 TEST_F(DeepumPlan, PreEvictionMakesRoomForWhatComesAndIsBorn) {

@@ -53,6 +53,7 @@ bool read(std::string_view name, std::string_view value, deepum::PredictorOption
 Policy make_deepum_with(const ExtentTable& table, std::string_view settings) {
   deepum::PredictorOptions predictor_options;
   deepum::PlannerOptions planner_options;
+  if (settings.ends_with(',')) return {};
   while (!settings.empty()) {
     const std::size_t comma = settings.find(',');
     const std::string_view one = settings.substr(0, comma);

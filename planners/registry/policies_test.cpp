@@ -27,7 +27,7 @@ TEST(Policies, SettingsStandBehindAColon) {
     EXPECT_NE(make_policy(name, table).planner, nullptr) << name;
   }
   for (const char* name : {"deepum:chaining", "deepum:chaining=maybe", "deepum:degree=0", "deepum:degree=8x",
-                           "deepum:degree=", "deepum:size=3", "deepum:degree=99999999999", ":degree=8",
+                           "deepum:degree=", "deepum:size=3", "deepum:degree=8,", "deepum:degree=99999999999", ":degree=8",
                            "lookahead:degree=8", "lookahead:", "deepu:degree=8"}) {
     EXPECT_EQ(make_policy(name, table).planner, nullptr) << name;
   }

@@ -101,7 +101,7 @@ Status Runtime::Impl::start(const RuntimeOptions& wanted) {
     std::string known;
     for (const std::string& name : policy_names()) known += (known.empty() ? "" : ", ") + name;
     return Error{ErrorCode::kInvalidArgument, "there is no policy '" + options.policy + "'",
-                 "policy", "Known: " + known + "."};
+                 "policy", "Known: " + known + "; what may stand behind a colon: docs/adr/0010-deepum.md."};
   }
   auto file = SpillFile::create({options.spill_dir, options.spill_limit});
   if (!file) return file.error();

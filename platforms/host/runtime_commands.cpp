@@ -79,8 +79,8 @@ void Runtime::Impl::run(const Command& command) {
         waiting.refusal = command.refusal;
         waiting.needed = command.bytes;
         if (command.refusal == Refusal::kIo) {
-          waiting.error = io_error;
-          io_error_pending = false;
+          waiting.error = last_failure();
+          if (!no_room) io_error_pending = false;
         }
       } else if (waiting.birth != kNoExtent) {
         give_pages(waiting);
@@ -108,7 +108,7 @@ void Runtime::Impl::run(const Command& command) {
     case Command::Kind::kPromote: io->promote(command.extent, io_urgency(command.urgency)); break;
     case Command::Kind::kFatal:
       die("a raw access (NumPy view, memoryview or pointer) to a spilled tensor cannot be served: " +
-          (io_error.what.empty() ? std::string("no room can be made for it") : io_error.message()) +
+          (last_failure().what.empty() ? std::string("no room can be made for it") : last_failure().message()) +
           " The run stops rather than go on with wrong bytes. Try a larger " +
           (options.process_budget > 0 ? "--budget-rss" : "--budget") + " or another --spill-dir.");
   }
@@ -176,6 +176,7 @@ void Runtime::Impl::start_write(const Command& command) {
     }
     e.slot = *reserved;
   }
+  no_room.reset();
   if (Status status = mover->guard(e.range.address, e.range.bytes); !status) {
     // Some of its pages may be guarded, and nobody would open them again.
     if (Status undone = mover->unguard(e.range.address, e.range.bytes); !undone) {
@@ -203,7 +204,7 @@ void Runtime::Impl::no_slot(ExtentId id, const Error& error) {
     io_failed(id, true, error);
     return;
   }
-  io_error = error;  // for whoever is refused because of it
+  no_room = error;  // for whoever is refused because of it
   Input input;
   input.kind = Input::Kind::kNoSlot;
   input.extent = id;
@@ -253,6 +254,7 @@ void Runtime::Impl::release(ExtentId id) {
 
 // Feeds a transfer that never began as one that failed.
 void Runtime::Impl::io_failed(ExtentId id, bool write, Error error) {
+  no_room.reset();
   io_error = std::move(error);
   if (io_error.where.empty()) {
     io_error.where = extents[id].copy_is_source() ? "file whose mapping was adopted"

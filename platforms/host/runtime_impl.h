@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -119,6 +120,7 @@ struct Runtime::Impl {
   void forget_copy(ExtentId id);
   void io_failed(ExtentId id, bool write, Error error);
   void no_slot(ExtentId id, const Error& error);
+  const Error& last_failure() const { return no_room ? *no_room : io_error; }
   void plan_if_useful(Nanos now);
   ExtentId extent_at(const void* address) const;
   ExtentId new_id();
@@ -214,6 +216,7 @@ struct Runtime::Impl {
   bool serving = false;     // between start and stop
   bool io_error_pending = false;
   Error io_error;
+  std::optional<Error> no_room;  // a write found no slot, and no transfer failed or began since
   const char* stray = nullptr;  // last raw access to no tensor, and how often in a row
   int strays = 0;
   Nanos stall = 0, last_plan = 0;

@@ -76,7 +76,7 @@ Error Runtime::Impl::budget_error(Bytes needed, const char* doing, SiteId site) 
     return Error{ErrorCode::kOutOfBudget,
                  needs + "the budget of " + mib(options.process_budget) + " for the whole process leaves " +
                      mib(options.budget) + " beside " + mib(untracked.outside()) + " that are no tensors, " +
-                     mib(untracked.expected()) + " for scratch and " +
+                     mib(untracked.coming()) + " for scratch and " +
                      mib(UntrackedLedger::margin(options.process_budget)) + " kept free" + of_which,
                  doing,
                  "Give a --budget-rss of at least " + std::to_string(untracked.whole_for(needed + kept) / kMiB) +

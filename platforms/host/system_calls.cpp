@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <limits>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -213,9 +214,14 @@ ssize_t our_pwritev2(int fd, const iovec* from, int count, off_t offset, int fla
                       return ::pwritev2(fd, rest, left, further(offset, done), flags);
                     });
 }
+// The kernel refuses more than 1024.
+int count_of(const msghdr& message) {
+  return static_cast<int>(std::min<std::size_t>(message.msg_iovlen, std::numeric_limits<int>::max()));
+}
+
 ssize_t our_recvmsg(int fd, msghdr* message, int flags) {
   const msghdr wanted = *message;
-  return with_parts(fd, Way::kRead, wanted.msg_iov, static_cast<int>(wanted.msg_iovlen),
+  return with_parts(fd, Way::kRead, wanted.msg_iov, count_of(wanted),
                     [&](const iovec* parts, int count, std::size_t) {
                       *message = wanted;
                       message->msg_iov = const_cast<iovec*>(parts);
@@ -226,7 +232,7 @@ ssize_t our_recvmsg(int fd, msghdr* message, int flags) {
                     });
 }
 ssize_t our_sendmsg(int fd, const msghdr* message, int flags) {
-  return with_parts(fd, Way::kWrite, message->msg_iov, static_cast<int>(message->msg_iovlen),
+  return with_parts(fd, Way::kWrite, message->msg_iov, count_of(*message),
                     [&](const iovec* parts, int count, std::size_t done) {
                       msghdr part = *message;
                       part.msg_iov = const_cast<iovec*>(parts);

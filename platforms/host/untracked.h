@@ -51,6 +51,7 @@ class UntrackedLedger {
   Bytes whole_for(Bytes tensors) const;
   Bytes outside() const { return outside_; }
   Bytes expected() const;  // by all running ops
+  Bytes coming() const { return level() - outside_; }  // what they have not taken yet
   // What is kept free for page tables and for what grows between two looks.
   static Bytes margin(Bytes whole) { return 16 * kMiB + whole / 64; }
   // The largest first; ties by site.
