@@ -221,6 +221,7 @@ def test_a_failing_script_still_gets_its_table(run_outsize, tmp_path: Path) -> N
     [
         (["rnu"], "did you mean 'run'?"),
         (["run", "--budgt", "2GiB", "x.py"], "did you mean '--budget'?"),
+        (["--budget", "2GiB", "train.py"], "did you mean `outsize run --budget ...`?"),
         (["train.py"], "did you mean `outsize run train.py`?"),
         (["run"], "what should run?"),
         (["run", "--budget", "2", "x.py"], "did you mean 2GiB?"),

@@ -271,6 +271,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _suggest(word: str) -> str:
+    if word.startswith("--"):
+        return f" (did you mean `outsize run {word} ...`?)"
     if word.endswith(".py"):
         return f" (did you mean `outsize run {word}`?)"
     return _close(word, COMMANDS)
