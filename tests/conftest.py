@@ -12,6 +12,17 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 
+# Long files whose tests share nothing and run in processes of their own: several workers share each.
+# All other files are one worker's, for what their tests share (tools/run_tests.py: --dist loadgroup).
+SPLIT = {"test_training_equal.py", "test_io_faults.py", "test_raw_access.py", "test_random_programs.py"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.name not in SPLIT:
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     return ROOT

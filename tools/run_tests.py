@@ -96,10 +96,11 @@ def run_python() -> Counts:
     # Several processes with OpenMP threads: those that wait must sleep, not spin for a core that another
     # one needs (measured here: three times the time).
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    # By file: what a file's tests share (a build, a run in a worker process) is made once. One more
-    # than there are cores, as they wait for the disk; no more than the memory of most machines bears.
+    # By file, but for a few long ones (tests/conftest.py): what a file's tests share (a build, a run in a
+    # worker process) is made once. One worker more than there are cores, as they wait for the disk; no
+    # more than the memory of most machines bears.
     workers = str(min(int(JOBS) + 1, 6))
-    code = run(sys.executable, "-m", "pytest", "tests", "-n", workers, "--dist", "loadfile",
+    code = run(sys.executable, "-m", "pytest", "tests", "-n", workers, "--dist", "loadgroup",
                f"--junitxml={junit}", "--durations=15")
     return read_junit(junit, code)
 
