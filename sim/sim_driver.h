@@ -26,7 +26,7 @@ struct SimOptions {
   std::string policy = "lookahead";  // or "mad" (mad_policy.h)
   Bytes reading_max = 64 * kMiB, writing_max = 64 * kMiB;
   LinkOptions link;
-  std::uint64_t no_slot_one_in = 0;  // transfers that fail before they begin (no room for a slot)
+  std::uint64_t no_slot_one_in = 0;  // transfers that fail before they begin, for want of room excepted
   Bytes spill_limit = 0;             // room below; 0: as much as is wanted
   Nanos plan_every = 150'000;        // between plans on the op path
   bool judge = true;

@@ -100,7 +100,8 @@ void SimDriver::obey(const Command& command) {
 // Somebody is told that no room can be had for `missing` bytes. Where the next tier is all that ever
 // failed, what could have been written must not have been enough.
 void SimDriver::judge_full(Bytes missing) {
-  if (told_ > 1 || mad()) return;  // what the others let go of was not there yet
+  if (told_ > 1) return;  // what the others let go of was not there yet
+  if (mad()) return;      // names victims, or does not, as it likes
   if (options_.spill_limit == 0 || options_.link.fail_one_in > 0 || options_.no_slot_one_in > 0) return;
   std::vector<bool> asked(engine_->table().size());  // by what waits, or waited until now
   for (ThreadId id = 0; id < threads_.size(); ++id) {
@@ -116,7 +117,9 @@ void SimDriver::judge_full(Bytes missing) {
     below -= e.bytes;
     room += e.bytes;
   }
-  if (room >= missing && engine_->free() < missing) problem("there was room for " + std::to_string(missing) + " bytes, and somebody was told otherwise");
+  if (engine_->free() < missing && missing <= room) {
+    problem("there was room for " + std::to_string(missing) + " bytes, and somebody was told otherwise");
+  }
 }
 
 Bytes SimDriver::wanted(ThreadId id) const {

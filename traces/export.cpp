@@ -13,15 +13,9 @@ namespace {
 template <class Form>
 Status run_export(FileReader& reader, std::FILE* file) {
   Form form(file);
-  trace::Event event;
-  for (;;) {
-    const Result<bool> more = reader.next(event);
-    if (!more.ok()) return more.error();
-    if (!more.value()) break;
-    form.event(event);
-  }
-  form.finish();
-  return {};
+  const Status fine = reader.each([&](const trace::Event& event) { form.event(event); });
+  if (fine.ok()) form.finish();
+  return fine;
 }
 
 }  // namespace

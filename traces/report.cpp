@@ -104,25 +104,13 @@ Summary Accounts::finish(const FileReader& reader) {
   return std::move(summary_);
 }
 
-// Shows every event to `see`.
-template <class See>
-Status each(FileReader& reader, See see) {
-  Event event;
-  for (;;) {
-    const Result<bool> more = reader.next(event);
-    if (!more.ok()) return more.error();
-    if (!more.value()) return {};
-    see(event);
-  }
-}
-
 }  // namespace
 
 Result<Summary> summarize(const std::string& path, const Cancelled& cancelled) {
   auto reader = FileReader::open(path, cancelled);
   if (!reader) return reader.error();
   Accounts accounts;
-  if (Status fine = each(**reader, [&](const Event& event) { accounts.event(event); }); !fine) return fine.error();
+  if (Status fine = (*reader)->each([&](const Event& event) { accounts.event(event); }); !fine) return fine.error();
   return accounts.finish(**reader);
 }
 
@@ -130,7 +118,7 @@ Result<Verdict> validate(const std::string& path, const Cancelled& cancelled) {
   auto reader = FileReader::open(path, cancelled);
   if (!reader) return reader.error();
   trace::Validator validator;
-  if (Status fine = each(**reader, [&](const Event& event) { validator.event(event); }); !fine) return fine.error();
+  if (Status fine = (*reader)->each([&](const Event& event) { validator.event(event); }); !fine) return fine.error();
   validator.finish((*reader)->totals());
   return Verdict{validator.problems(), validator.found(), (*reader)->totals().events};
 }

@@ -75,6 +75,17 @@ class FileReader {
   // As Decoder::next, with the file's name in front of every message. A trace that was cut off or
   // damaged gives what stands before that place first.
   Result<bool> next(trace::Event& event);
+  // Shows every event that is left to `see`.
+  template <class See>
+  Status each(See see) {
+    trace::Event event;
+    for (;;) {
+      const Result<bool> more = next(event);
+      if (!more.ok()) return more.error();
+      if (!more.value()) return {};
+      see(event);
+    }
+  }
 
   const trace::Totals& totals() const { return decoder_.totals(); }
   std::uint64_t blocks() const { return decoder_.blocks(); }

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "platforms/host/clock.h"
 #include "platforms/host/io_pool_fault.h"
 #include "platforms/host/machine_error.h"
 #include "platforms/host/signals_blocked.h"
@@ -26,11 +27,6 @@ namespace {
 // waits long for a thread; large enough that the disk sees long requests.
 constexpr Bytes kPiece = 4 * kMiB;
 constexpr std::size_t kUrgencies = 4;
-
-Nanos now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 struct Transfer {
   IoRequest request;
@@ -236,7 +232,7 @@ void Pool::set_write_limit(std::uint64_t bytes_a_second) {
 
 Nanos Pool::held_back() const {
   const std::lock_guard lock(state_->mutex);
-  return state_->held_back + (state_->held_since > 0 ? now() - state_->held_since : 0);
+  return state_->held_back + (state_->held_since > 0 ? monotonic_now() - state_->held_since : 0);
 }
 
 // How long the limit holds this write back. Who ends or forks does not wait for a pace. Under the mutex.
@@ -253,7 +249,7 @@ Nanos Pool::write_wait(Transfer& write, Nanos at) {
 
 void Pool::write_begins(const Transfer& write, Bytes bytes) {
   if (!state_->limit.on() && state_->held_since == 0) return;
-  const Nanos at = now();
+  const Nanos at = monotonic_now();
   state_->limit.begin(bytes, at);
   if (write.request.urgency == IoRequest::Urgency::kPressedWrite && state_->held_since > 0) {
     state_->held_back += at - state_->held_since;
@@ -294,8 +290,8 @@ bool Pool::next_piece(Piece* piece, Nanos* wait) {
     for (auto at = queue.begin(); at != queue.end(); ++at) {
       const bool read = at->request.kind == IoRequest::Kind::kRead;
       if (!read && reads_about && state_->writing >= writers_allowed) continue;
-      if (!read && (*wait > 0 || (state_->limit.on() && (*wait = write_wait(*at, now())) > 0))) continue;
-      if (at->started == 0) at->started = now();
+      if (!read && (*wait > 0 || (state_->limit.on() && (*wait = write_wait(*at, monotonic_now())) > 0))) continue;
+      if (at->started == 0) at->started = monotonic_now();
       const Bytes left = at->request.bytes - at->issued;
       piece->transfer = at;
       piece->from = at->issued;
@@ -316,7 +312,7 @@ bool Pool::next_piece(Piece* piece, Nanos* wait) {
 }
 
 void Pool::finish(std::unique_lock<std::mutex>& lock, Queue::iterator transfer) {
-  const IoResult result{transfer->request.token, std::move(transfer->status), now() - transfer->started};
+  const IoResult result{transfer->request.token, std::move(transfer->status), monotonic_now() - transfer->started};
   state_->under_way.erase(transfer);
   lock.unlock();
   done_(result);

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <ctime>
 #include <mutex>
 
 #include "platforms/host/runtime_impl.h"
@@ -36,12 +35,6 @@ IoRequest::Urgency io_urgency(Urgency urgency) {
 }
 
 }  // namespace
-
-Nanos monotonic_now() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<Nanos>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
-}
 
 Outcome Runtime::Impl::feed(const Input& input) {
   const Outcome outcome = engine->step(input, commands);

@@ -15,6 +15,7 @@
 
 #include "core/engine/engine.h"
 #include "core/trace/decision_log.h"
+#include "platforms/host/clock.h"
 #include "platforms/host/io_pool.h"
 #include "platforms/host/memory_watch.h"
 #include "platforms/host/page_mover.h"
@@ -230,7 +231,6 @@ struct Runtime::Impl {
   std::atomic<bool> in_child{false};
 };
 
-Nanos monotonic_now();
 std::string mib(Bytes bytes);  // rounded up, as messages say it
 
 // The Impl of this process, kept for its life once made: addresses outlive every Runtime.

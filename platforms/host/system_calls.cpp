@@ -7,10 +7,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <limits>
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <limits>
 
 #include "core/base/types.h"
 #include "platforms/host/module_slots.h"

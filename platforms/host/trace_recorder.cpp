@@ -1,19 +1,14 @@
 #include "platforms/host/trace_recorder.h"
 
-#include <chrono>
 #include <utility>
 
+#include "platforms/host/clock.h"
 #include "platforms/host/signals_blocked.h"
 
 namespace outsize::host {
 namespace {
 
 constexpr Nanos kCutEvery = 1'000'000'000;
-
-Nanos steady_now() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 }  // namespace
 
@@ -61,9 +56,9 @@ void TraceRecorder::take(std::size_t buffer) noexcept {
 void TraceRecorder::hand_over(bool wait) noexcept {
   if (given_.load(std::memory_order_acquire) != kNone) {
     if (!wait) return;
-    const Nanos since = steady_now();
+    const Nanos since = monotonic_now();
     wait_until_taken();
-    held_up_ += steady_now() - since;
+    held_up_ += monotonic_now() - since;
   }
   buffers_[filling_].used = used_;
   const std::size_t full = filling_;
@@ -104,7 +99,7 @@ void TraceRecorder::sample(Nanos now, ThreadId thread,
 
 // The thread's life.
 void TraceRecorder::write_buffers() {
-  Nanos cut = steady_now();
+  Nanos cut = monotonic_now();
   for (;;) {
     given_.wait(kNone, std::memory_order_acquire);
     const int given = given_.load(std::memory_order_acquire);
@@ -114,9 +109,9 @@ void TraceRecorder::write_buffers() {
     if (status_.ok()) {
       status_ = translator_.translate({buffer.records.data(), buffer.used}, buffer.texts);
       // What is in the file outlives the process; small blocks compress badly.
-      if (status_.ok() && steady_now() - cut > kCutEvery) {
+      if (status_.ok() && monotonic_now() - cut > kCutEvery) {
         status_ = file_->encoder().cut();
-        cut = steady_now();
+        cut = monotonic_now();
       }
       if (!status_) failed_.store(true, std::memory_order_relaxed);
     }

@@ -4,6 +4,7 @@
 #include <pybind11/pybind11.h>
 
 #include <string>
+#include <utility>
 
 #include "traces/report.h"
 
@@ -25,20 +26,20 @@ bool interrupted() {
   return PyErr_CheckSignals() != 0;
 }
 
-template <class T>
-T or_throw(Result<T> result) {
-  if (result.ok()) return std::move(result.value());
-  const py::gil_scoped_acquire gil;
+// What `read` returns, read without the GIL.
+template <class Read>
+auto without_gil(const Read& read) {
+  auto result = [&] {
+    const py::gil_scoped_release no_gil;
+    return read();
+  }();
+  if (result.ok()) return std::move(*result);
   if (PyErr_Occurred() != nullptr) throw py::error_already_set();
   throw py::value_error(result.error().message());
 }
 
 py::dict info(const std::string& path) {
-  traces::Summary summary;
-  {
-    const py::gil_scoped_release no_gil;
-    summary = or_throw(traces::summarize(path, interrupted));
-  }
+  const traces::Summary summary = without_gil([&] { return traces::summarize(path, interrupted); });
   py::dict said, waited;
   said["meta"] = text(summary.meta);
   said["events"] = summary.totals.events;
@@ -78,11 +79,7 @@ py::dict info(const std::string& path) {
 }
 
 py::dict validate(const std::string& path) {
-  traces::Verdict verdict;
-  {
-    const py::gil_scoped_release no_gil;
-    verdict = or_throw(traces::validate(path, interrupted));
-  }
+  const traces::Verdict verdict = without_gil([&] { return traces::validate(path, interrupted); });
   py::dict said;
   said["events"] = verdict.events;
   said["found"] = verdict.found;
@@ -98,9 +95,8 @@ py::dict validate(const std::string& path) {
 }
 
 void export_to(const std::string& path, const std::string& format, const std::string& to) {
-  const py::gil_scoped_release no_gil;
-  or_throw(traces::export_trace(
-      path, format == "chrome" ? traces::ExportFormat::kChrome : traces::ExportFormat::kMemory, to, interrupted));
+  const auto form = format == "chrome" ? traces::ExportFormat::kChrome : traces::ExportFormat::kMemory;
+  without_gil([&] { return traces::export_trace(path, form, to, interrupted); });
 }
 
 }  // namespace
