@@ -14,6 +14,7 @@
 // Not thread-safe: the driver serialises.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -30,6 +31,12 @@ struct EngineOptions {
   Bytes reading_max = 64 * kMiB;  // bytes of prefetch in flight
   Bytes writing_max = 64 * kMiB;  // bytes of write-ahead in flight
 };
+
+// With as much in flight each way as does not crowd out the rest.
+inline EngineOptions engine_options(Bytes budget) {
+  const Bytes slots = std::clamp<Bytes>(budget / 8, 4 * kMiB, 64 * kMiB);
+  return {budget, slots, slots};
+}
 
 struct EngineStats {
   Bytes resident = 0, resident_peak = 0;

@@ -108,14 +108,11 @@ Status Runtime::Impl::start(const RuntimeOptions& wanted) {
   spill = std::move(*file);
   io = IoPool::create(options.io_threads, [this](const IoResult& result) { io_done(result); });
   io->set_write_limit(options.disk_write_limit);
-  EngineOptions engine_options;
-  engine_options.budget = options.budget;
-  const Bytes slots = std::clamp<Bytes>(options.budget / 8, 4 * kMiB, 64 * kMiB);
-  engine_options.reading_max = engine_options.writing_max = slots;
+  const EngineOptions of_engine = engine_options(options.budget);
   if (engine) {
-    engine->restart(engine_options, std::move(policy.predictor), std::move(policy.planner));
+    engine->restart(of_engine, std::move(policy.predictor), std::move(policy.planner));
   } else {
-    engine = std::make_unique<Engine>(engine_options, std::move(policy.predictor),
+    engine = std::make_unique<Engine>(of_engine, std::move(policy.predictor),
                                       std::move(policy.planner), table);
   }
   if (!options.decision_log.empty()) {
@@ -126,7 +123,7 @@ Status Runtime::Impl::start(const RuntimeOptions& wanted) {
     }
     log = std::make_unique<DecisionLog>(
         [this](std::string_view line) { std::fwrite(line.data(), 1, line.size(), log_file); });
-    log->header(options.policy, options.budget, slots, slots);
+    log->header(options.policy, options.budget, of_engine.reading_max, of_engine.writing_max);
     engine->set_log(log.get());
   }
   pool->set_limit(options.budget);

@@ -61,7 +61,7 @@ void Runtime::Impl::room_in_own_op(ThreadSlot& slot, Bytes bytes, const char* do
 // which any extent can be brought back when both are full. A raw access needs that: it cannot be told.
 Status Runtime::Impl::room_below(Bytes bytes) {
   const Bytes below = alive_bytes + bytes - options.budget;
-  if (below <= 0) return {};
+  if (below <= 0 || bytes > options.budget) return {};  // what RAM cannot hold at all is refused for that
   Status status = spill->hold(below, 2 * std::max(largest_extent, bytes));
   if (status) return {};
   Error error = status.error();

@@ -193,7 +193,7 @@ void errors() {
     const std::string full = thrown_by<c10::Error>([&] {
       for (int i = 0; i < 32; ++i) many.push_back(torch::full({1 << 20}, i));
     });
-    EXPECT(says(full, "its limit is 16 MiB"));
+    EXPECT(says(full, "its limit is 16.0 MiB"));
     EXPECT(many.size() > 8);
     many.erase(many.begin(), many.begin() + 8);  // makes room, and the program goes on
     EXPECT(kept.sum().item<float>() == 1 << 20);

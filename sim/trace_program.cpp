@@ -1,0 +1,297 @@
+#include "sim/trace_program.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "core/trace/trace_validator.h"
+
+namespace outsize::sim {
+namespace {
+
+using trace::Event;
+using Kind = Event::Kind;
+constexpr ObjectId kNoObject = ~ObjectId{0};
+constexpr Bytes kGranule = 64;  // of small storages
+constexpr std::int64_t kNever = -1;
+
+// What must be known of a trace before its actions can be written down.
+struct Overview {
+  struct Life {
+    std::int64_t born = 0, died = kNever;  // steps
+  };
+  std::vector<Life> lives;  // by storage
+  bool overlap = false;
+};
+
+Result<Overview> look_over(const std::string& path, const traces::Cancelled& cancelled) {
+  auto file = traces::FileReader::open(path, cancelled);
+  if (!file) return file.error();
+  Overview overview;
+  trace::Validator validator;
+  std::map<ThreadId, int> depth;
+  int inside = 0;  // threads that are in an op
+  std::int64_t step = 0;
+  const Status read = (*file)->each([&](const Event& event) {
+    validator.event(event);
+    if (validator.found() > 0) return;
+    switch (event.kind) {
+      case Kind::kOpBegin:
+        if (depth[event.thread]++ == 0 && ++inside > 1) overview.overlap = true;
+        break;
+      case Kind::kOpEnd:
+        if (--depth[event.thread] == 0) --inside;
+        break;
+      case Kind::kBirth:
+      case Kind::kAdopt: overview.lives.push_back({step, kNever}); break;
+      case Kind::kDeath: overview.lives[event.storage].died = step; break;
+      case Kind::kStep: ++step; break;
+      default: break;
+    }
+  });
+  if (!read) return read.error();
+  validator.finish((*file)->totals());
+  if (validator.found() > 0) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "The trace makes no sense: event " + std::to_string(validator.problems()[0].event) + ": " +
+                     validator.problems()[0].what,
+                 path, "See all of it with: outsize trace validate"};
+  }
+  return overview;
+}
+
+class Writer {
+ public:
+  explicit Writer(Overview overview) : overview_(std::move(overview)) {
+    out_.threads_overlap = overview_.overlap;
+    rows_.resize(1);
+    out_.program.threads.resize(1);
+  }
+  void see(const Event& event);
+  TraceProgram finish();
+
+ private:
+  struct Row {
+    Nanos time = 0;   // of its last event
+    int depth = 0;    // ops begun and not ended
+  };
+  // An extent that small storages share.
+  struct Shared {
+    std::uint32_t alive = 0;
+    bool open = true;
+  };
+  struct Pack {
+    ObjectId object = kNoObject;
+    Bytes used = 0;
+  };
+  // Of one storage: what was adopted has several.
+  struct Objects {
+    ObjectId first = 0;
+    std::uint32_t count = 0;
+  };
+
+  void choose_row(ThreadId thread) {
+    if (!overview_.overlap) return;
+    at_ = row_of_.try_emplace(thread, row_of_.size()).first->second;
+    if (at_ < rows_.size()) return;
+    rows_.resize(at_ + 1);
+    out_.program.threads.resize(at_ + 1);
+  }
+  Action& add(Action::Kind kind) {
+    Action& action = out_.program.threads[at_].emplace_back();
+    action.kind = kind;
+    return action;
+  }
+  void pass(Nanos time, Nanos waited);
+  void on_objects(const Event& event, Action::Kind kind);
+  void op_begin(const Event& event);
+  void birth(const Event& event);
+  void small_birth(const Event& event);
+  void large_birth(Bytes bytes, Action::Kind kind, bool file);
+  void adoption(Bytes bytes, bool file);
+  void death(trace::StorageId storage);
+  void bury(ObjectId object);
+  void count(Bytes bytes);
+  ObjectId new_object(Bytes bytes);
+
+  Overview overview_;
+  TraceProgram out_;
+  std::vector<Row> rows_;
+  std::map<ThreadId, std::size_t> row_of_;
+  std::size_t at_ = 0;  // row of the event that is seen
+  std::vector<Objects> objects_;   // by storage
+  std::vector<Bytes> bytes_;       // by object
+  std::vector<Shared> shared_;     // by object; those that are not shared stay as they are
+  std::vector<ObjectRef> operands_;
+  Pack packs_[2];  // of what dies soon, of what stays
+  Bytes alive_ = 0;
+};
+
+// The time since the row's last event, less what its thread waited.
+void Writer::pass(Nanos time, Nanos waited) {
+  Row& row = rows_[at_];
+  const Nanos passed = std::max<Nanos>(0, time - row.time - waited);
+  row.time = std::max(row.time, time);
+  if (passed == 0) return;
+  out_.duration += passed;
+  auto& actions = out_.program.threads[at_];
+  if (!actions.empty() && actions.back().kind == Action::Kind::kWork) {
+    actions.back().duration += passed;
+  } else {
+    add(Action::Kind::kWork).duration = passed;
+  }
+}
+
+void Writer::see(const Event& event) {
+  if (event.kind == Kind::kMeta && out_.meta.empty()) out_.meta = std::string(event.text);
+  choose_row(event.thread);
+  pass(event.time, event.kind == Kind::kWait ? event.duration : 0);
+  switch (event.kind) {
+    case Kind::kOpBegin: op_begin(event); break;
+    case Kind::kOpEnd:
+      --rows_[at_].depth;
+      add(Action::Kind::kOpEnd);
+      break;
+    case Kind::kBirth:
+    case Kind::kAdopt: birth(event); break;
+    case Kind::kDeath: death(event.storage); break;
+    case Kind::kExpose: on_objects(event, Action::Kind::kExpose); break;
+    case Kind::kRawAccess: on_objects(event, Action::Kind::kRawAccess); break;
+    case Kind::kPin: on_objects(event, Action::Kind::kPin); break;
+    case Kind::kUnpin: on_objects(event, Action::Kind::kUnpin); break;
+    case Kind::kHint: on_objects(event, Action::Kind::kHint); break;
+    case Kind::kStep:
+      ++out_.steps;
+      add(Action::Kind::kStep);
+      break;
+    default: break;  // says nothing of what the program does to its storages
+  }
+}
+
+void Writer::on_objects(const Event& event, Action::Kind kind) {
+  const Objects objects = objects_[event.storage];
+  for (ObjectId i = 0; i < objects.count; ++i) {
+    Action& action = add(kind);
+    action.object = objects.first + i;
+    action.flag = event.flag;
+  }
+}
+
+void Writer::op_begin(const Event& event) {
+  ++out_.ops;
+  ++rows_[at_].depth;
+  Action& action = add(Action::Kind::kOpBegin);
+  action.site = event.site;
+  action.in_backward = (event.op_flags & trace::kInBackward) != 0;
+  operands_.clear();
+  for (const trace::Operand& operand : event.operands) {
+    const Objects objects = objects_[operand.storage];
+    for (ObjectId i = 0; i < objects.count; ++i) operands_.push_back({objects.first + i, operand.access});
+  }
+  action.operands = operands_;
+}
+
+ObjectId Writer::new_object(Bytes bytes) {
+  bytes_.push_back(bytes);
+  shared_.emplace_back();
+  out_.largest = std::max(out_.largest, bytes);
+  count(bytes);
+  return out_.program.objects++;
+}
+
+void Writer::count(Bytes bytes) {
+  alive_ += bytes;
+  out_.peak = std::max(out_.peak, alive_);
+}
+
+void Writer::birth(const Event& event) {
+  objects_.push_back({out_.program.objects, 0});
+  if (event.bytes == 0) return;
+  const bool file = event.kind == Kind::kAdopt && event.flag;
+  const bool outside = rows_[at_].depth == 0 && !file;
+  if (outside) add(Action::Kind::kOpBegin);  // as the live driver makes one up
+  if (event.kind == Kind::kAdopt) {
+    adoption(event.bytes, file);
+  } else if (event.bytes >= kLargeBytes) {
+    large_birth(event.bytes, Action::Kind::kBirth, false);
+  } else {
+    small_birth(event);
+  }
+  if (outside) add(Action::Kind::kOpEnd);
+}
+
+void Writer::large_birth(Bytes bytes, Action::Kind kind, bool file) {
+  ++objects_.back().count;
+  const ObjectId object = new_object(round_up(bytes, kPageBytes));
+  Action& action = add(kind);
+  action.object = object;
+  action.bytes = bytes_[object];
+  action.flag = file;
+}
+
+// In pieces. Of a file they lie below; what was in RAM already came when there was room.
+void Writer::adoption(Bytes bytes, bool file) {
+  for (Bytes at = 0; at < bytes; at += kChunkBytes) {
+    large_birth(std::min(kChunkBytes, bytes - at), file ? Action::Kind::kAdopt : Action::Kind::kBirth, file);
+  }
+}
+
+// What outlives the next step lies with its like, so that one scalar that stays does not keep an extent.
+void Writer::small_birth(const Event& event) {
+  const Overview::Life& life = overview_.lives[event.storage];
+  Pack& pack = packs_[life.died == kNever || life.died > life.born + 1 ? 1 : 0];
+  const Bytes bytes = round_up(event.bytes, kGranule);
+  if (pack.object == kNoObject || pack.used + bytes > kSharedBytes) {
+    if (pack.object != kNoObject) {
+      shared_[pack.object].open = false;
+      if (shared_[pack.object].alive == 0) bury(pack.object);
+    }
+    pack = {new_object(kSharedBytes), 0};
+    Action& action = add(Action::Kind::kBirth);
+    action.object = pack.object;
+    action.bytes = kSharedBytes;
+    action.flag = true;
+  } else {
+    add(Action::Kind::kShare).object = pack.object;
+  }
+  pack.used += bytes;
+  ++shared_[pack.object].alive;
+  objects_.back() = {pack.object, 1};
+}
+
+void Writer::death(trace::StorageId storage) {
+  const Objects objects = objects_[storage];
+  for (ObjectId object = objects.first; object < objects.first + objects.count; ++object) {
+    Shared& shared = shared_[object];
+    if (shared.alive > 0 && (--shared.alive > 0 || shared.open)) return;
+    bury(object);
+  }
+}
+
+void Writer::bury(ObjectId object) {
+  add(Action::Kind::kDeath).object = object;
+  count(-bytes_[object]);
+}
+
+TraceProgram Writer::finish() {
+  for (at_ = 0; at_ < rows_.size(); ++at_) {  // recording ended inside an op
+    for (; rows_[at_].depth > 0; --rows_[at_].depth) add(Action::Kind::kOpEnd);
+  }
+  return std::move(out_);
+}
+
+}  // namespace
+
+Result<TraceProgram> read_trace_program(const std::string& path, const traces::Cancelled& cancelled) {
+  Result<Overview> overview = look_over(path, cancelled);
+  if (!overview) return overview.error();
+  auto file = traces::FileReader::open(path, cancelled);
+  if (!file) return file.error();
+  Writer writer(std::move(*overview));
+  const Status read = (*file)->each([&](const Event& event) { writer.see(event); });
+  if (!read) return read.error();
+  return writer.finish();
+}
+
+}  // namespace outsize::sim

@@ -1,0 +1,33 @@
+// A recorded run as a modelled program: what would have happened under another budget, policy or disk.
+//
+// Ops, births and deaths come in the order in which they were recorded, and as much time passes between
+// them as passed then, less what threads waited for bytes or room. Storages become extents as in the live
+// driver: large ones have one each, small ones share. Which small ones lie together is chosen by how long
+// they live, which the live driver learns and a trace knows.
+//
+// Where two threads were inside ops at once each keeps its own row of actions, and nothing but time holds
+// them together; else all actions stand in one row.
+#pragma once
+
+#include <string>
+
+#include "core/base/result.h"
+#include "sim/program.h"
+#include "traces/trace_file.h"
+
+namespace outsize::sim {
+
+struct TraceProgram {
+  Program program;
+  std::string meta;     // JSON, as recorded; empty: none
+  Bytes peak = 0;       // of extents alive together: with that budget nothing moves
+  Bytes largest = 0;    // extent
+  Nanos duration = 0;   // of the run, waits left out; the sum over threads where they keep rows of their own
+  std::uint64_t ops = 0, steps = 0;
+  bool threads_overlap = false;
+};
+
+// Errors are the reader's (trace_file.h).
+Result<TraceProgram> read_trace_program(const std::string& path, const traces::Cancelled& cancelled = nullptr);
+
+}  // namespace outsize::sim
