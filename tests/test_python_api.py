@@ -157,6 +157,11 @@ def test_what_has_a_wrong_type_is_named(core: FakeCore, option: str, value: Any)
     assert not outsize.enabled() and core.created is None
 
 
+def test_doctor_is_told_likewise(core: FakeCore) -> None:
+    with pytest.raises(TypeError, match="^spill_dir=5 is not a path to a directory"):
+        outsize.doctor(5)
+
+
 @pytest.mark.parametrize("count", [0, -3, 1 << 40])
 def test_there_is_no_such_number_of_threads(core: FakeCore, count: int) -> None:
     with pytest.raises(ValueError, match=f"^io_threads={count} is not from 1 to 1024"):

@@ -64,6 +64,7 @@ def test_what_is_not_a_size_is_refused(text: str) -> None:
         ("0", 0),
         (0, 0),
         (12345, 12345),
+        (50e6, 50 * 10**6),
         ("12345", 12345),
     ],
 )

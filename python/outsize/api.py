@@ -152,8 +152,10 @@ def doctor(
     Bytes, and bytes a second for the disk's `read`, `write`, `mixed_read` and `mixed_write`.
     """
     from outsize.checkup import examine
+    from outsize.session import Options
 
-    return examine(os.fsdecode(spill_dir or ""), "1GiB" if sample is None else sample)
+    options = Options.checked({"spill_dir": spill_dir})
+    return examine(options.spill_dir, "1GiB" if sample is None else sample)
 
 
 def session() -> Session | None:

@@ -106,6 +106,8 @@ def parse_size(text: str | int | float) -> int:
 
 def parse_rate(text: str | int | float) -> int:
     """Bytes a second of `2TB/day`, `50MB/s`, `100GiB/hour`; a number is bytes a second, 0 no limit."""
+    if isinstance(text, float) and text.is_integer():
+        text = int(text)
     size, slash, span = str(text).strip().rpartition("/")
     if not slash and span.isascii() and span.isdigit() and int(span) <= LARGEST_SIZE:
         return int(span)
