@@ -90,6 +90,8 @@ def test_a_budget_for_the_process_is_told_as_one() -> None:
     assert "peak in RAM: 500 MiB of tensors\n" in str(whole)
     assert "whole process: 768 MiB of a budget of 1.00 GiB (75%)" in str(whole)
     assert "refused" not in (report.advice(whole) or "")
+    assert "too small for this program" in str(replace(whole, process_peak=GIB + 20 * MIB))
+    assert "too small" not in str(whole)
 
 
 def test_the_table_is_framed_on_a_terminal() -> None:

@@ -64,7 +64,10 @@ def _whole_process(stats: Stats) -> str:
     if not stats.process_peak:
         return "not known (/proc/self/statm cannot be read)"
     if stats.process_budget:
-        return _of_a_budget(stats.process_peak, stats.process_budget)
+        over = stats.process_peak > stats.process_budget
+        return _of_a_budget(stats.process_peak, stats.process_budget) + (
+            ": more than the budget, which is too small for this program" if over else ""
+        )
     return f"{format_bytes(stats.process_peak)} in RAM at its peak, with what is no tensor"
 
 
