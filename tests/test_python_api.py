@@ -9,8 +9,10 @@ import _thread
 import concurrent.futures
 import faulthandler
 import gc
+import inspect
 import logging
 import os
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -136,7 +138,44 @@ def test_mistakes_in_arguments(core: FakeCore) -> None:
         outsize.enable("2")
     with pytest.raises(ValueError, match="'cpu' only"):
         outsize.enable("2GiB", device="cuda")
+    with pytest.raises(SizeError):
+        outsize.enable(budget_rss=0)
     assert not outsize.enabled() and core.created is None
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("budget", [1]), ("budget", True), ("budget_rss", object()), ("spill_limit", b"1g"),
+        ("policy", 3), ("spill_dir", 5), ("decision_log", ["a"]), ("faults", True),
+        ("io_threads", "four"), ("io_threads", True), ("io_threads", 2.0), ("verify", "yes"), ("verify", 1),
+    ],
+)  # fmt: skip
+def test_what_has_a_wrong_type_is_named(core: FakeCore, option: str, value: Any) -> None:
+    with pytest.raises(TypeError, match=f"^{re.escape(f'{option}={value!r}')} is not .*[a-zA-Z]\\.$"):
+        outsize.enable(**{option: value})
+    assert not outsize.enabled() and core.created is None
+
+
+def test_doctor_is_told_likewise(core: FakeCore) -> None:
+    with pytest.raises(TypeError, match="^spill_dir=5 is not a path to a directory"):
+        outsize.doctor(5)
+
+
+@pytest.mark.parametrize("count", [0, -3, 1 << 40])
+def test_there_is_no_such_number_of_threads(core: FakeCore, count: int) -> None:
+    with pytest.raises(ValueError, match=f"^io_threads={count} is not from 1 to 1024"):
+        outsize.enable("2GiB", io_threads=count)
+    assert core.created is None
+
+
+def test_none_is_the_default_of_every_option(core: FakeCore) -> None:
+    outsize.enable()
+    default = core.created
+    outsize.disable()
+    names = [name for name in inspect.signature(outsize.enable).parameters]
+    outsize.enable(**dict.fromkeys(names))
+    assert default is not None and core.created == default
 
 
 def test_a_budget_above_what_is_free_is_warned_about(

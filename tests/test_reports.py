@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +22,7 @@ BUSY = Stats(
     spill_file=3 * GIB, read_bytes=26 * GIB, write_bytes=30 * GIB, prefetch_hit_bytes=90,
     demand_bytes=10, stall=8 * 10**9, steps=10, ops=1000, min_budget=152 * MIB,
     min_budget_op="aten::mm", mechanism="userfaultfd+move", policy="lookahead",
-    spill_dir="/var/tmp", seconds=100.0,
+    spill_dir="/var/tmp", seconds=100.0, process_peak=2150 * MIB,
 )  # fmt: skip
 
 
@@ -36,7 +38,7 @@ def test_the_table_says_what_design_promises() -> None:
     report.print_report(BUSY, out)
     text = out.getvalue()
     for part in (
-        "1.59 GiB of a budget of 1.59 GiB (100%)", "peak of all tensors",
+        "1.59 GiB of a budget of 1.59 GiB (100%)", "peak of all tensors", "2.10 GiB in RAM at its peak",
         "26.0 GiB, 2.60 GiB a step",
         "30.0 GiB, 3.00 GiB a step", "8.0 s (8.0% of the time)", "recompute", "90.0% of the bytes",
         "27.8 TB a day", "3.00 GiB in /var/tmp", "152 MiB, needed by aten::mm", "10 steps",
@@ -52,12 +54,17 @@ def test_what_wears_the_disk_out_is_told() -> None:
     assert "3.0 days at this pace" in text and "500 GB, rated for 300 TB" in text
     assert "disk write limit" not in text and "verified" not in text
     assert Stats(budget=GIB, seconds=1.0, disk_size=1).rated_life_days is None
+    toy = Stats(budget=GIB, write_bytes=10**12, seconds=60.0, disk_size=10**9, ops=1)
+    assert "36.0 s at this pace" in str(toy) and "1.44 PB a day" in str(toy)
 
 
 def test_the_write_limit_says_who_waited() -> None:
     limited = Stats(budget=GIB, ops=1, write_bytes=GIB, seconds=10.0, stall=4 * 10**9,
                     disk_write_limit=10**8, held_back=3 * 10**9)  # fmt: skip
-    assert "8.64 TB a day: writes that were needed waited 3.0 s for it" in str(limited)
+    told = "100 MB a second (8.64 TB a day): writes that were needed waited 3.0 s for it"
+    assert told in str(limited)
+    crawl = Stats(budget=GIB, disk_write_limit=5)
+    assert "5 B a second (432 kB a day)" in str(crawl)
     assert "3.0 s of it for the disk write limit" in limited.brief()
     assert "--disk-write-limit" in str(report.advice(limited))
     idle = Stats(budget=GIB, ops=1, write_bytes=GIB, seconds=10.0, disk_write_limit=10**8)
@@ -80,8 +87,11 @@ def test_what_is_no_tensor_is_told_when_it_is_much() -> None:
 def test_a_budget_for_the_process_is_told_as_one() -> None:
     whole = Stats(budget=300 * MIB, resident_peak=500 * MIB, process_budget=GIB,
                   process_peak=768 * MIB, min_budget=400 * MIB, ops=1)  # fmt: skip
-    assert "500 MiB of tensors; the whole process 768 MiB of a budget of 1.00 GiB (75%)" in str(whole)
+    assert "peak in RAM: 500 MiB of tensors\n" in str(whole)
+    assert "whole process: 768 MiB of a budget of 1.00 GiB (75%)" in str(whole)
     assert "refused" not in (report.advice(whole) or "")
+    assert "too small for this program" in str(replace(whole, process_peak=GIB + 20 * MIB))
+    assert "too small" not in str(whole)
 
 
 def test_the_table_is_framed_on_a_terminal() -> None:
@@ -102,6 +112,13 @@ def test_json_is_complete_and_plain(tmp_path: Path) -> None:
     assert {"cpu", "cores", "ram_bytes", "kernel", "python", "torch"} <= set(read["machine"])
 
 
+def test_every_field_of_the_json_has_its_unit_in_the_guide(root: Path) -> None:
+    chapter = (root / "docs/GUIDE.md").read_text().split("### The numbers for programs\n")[1]
+    rows = re.findall(r"^\| (`.*?) \| (.+?) \| .+ \|$", re.split(r"^##", chapter, flags=re.M)[0], re.M)
+    told = [name for names, unit in rows for name in re.findall(r"`(\w+)`", names)]
+    assert sorted(told) == sorted(Stats().as_dict())
+
+
 def test_a_report_that_cannot_be_written_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     report.write_json("/no/such/folder/r.json", {})
     assert "could not be written" in capsys.readouterr().err
@@ -111,8 +128,10 @@ def test_advice_fits() -> None:
     assert "Everything fitted" in report.advice(Stats(budget=1, ops=1))
     assert "at least 2.00 MiB" in report.advice(Stats(budget=MIB, min_budget=2 * MIB, ops=1))
     assert str(Stats()) == "budget: none has been in force"
-    slow = Stats(budget=1, read_bytes=1, stall=50 * 10**9, seconds=100.0)
+    slow = Stats(budget=1, read_bytes=1, stall=50 * 10**9, seconds=100.0, steps=1, policy="lookahead")
     assert "waited 50% of the time" in report.advice(slow)
+    assert "call outsize.step()" in report.advice(replace(slow, steps=0))
+    assert "waited 50%" in report.advice(replace(slow, steps=0, policy="ondemand")), "knows no steps"
     assert report.advice(BUSY) is None
 
 

@@ -12,6 +12,8 @@ from outsize.units import (
     MemoryLimits,
     SizeError,
     format_bytes,
+    format_days,
+    format_decimal,
     format_seconds,
     parse_budget,
     parse_rate,
@@ -62,6 +64,7 @@ def test_what_is_not_a_size_is_refused(text: str) -> None:
         ("0", 0),
         (0, 0),
         (12345, 12345),
+        (50e6, 50 * 10**6),
         ("12345", 12345),
     ],
 )
@@ -79,6 +82,13 @@ def test_what_is_not_a_pace_is_refused(text: str) -> None:
 def test_a_pace_that_never_moves_is_refused(text: str) -> None:
     with pytest.raises(SizeError, match="less than a byte a second"):
         parse_rate(text)
+
+
+@pytest.mark.parametrize("parse", [parse_size, parse_budget, lambda text: parse_rate(f"{text}/s")])
+def test_what_64_bits_cannot_count_is_refused(parse) -> None:
+    for text in ("9999999TiB", "9" * 400 + ".0"):
+        with pytest.raises(SizeError, match="more than any machine|is not a pace"):
+            parse(text)
 
 
 def test_large_exact_sizes_stay_exact() -> None:
@@ -116,6 +126,9 @@ def test_what_is_not_a_budget_is_refused(text: str) -> None:
 def test_a_forgotten_unit_is_noticed() -> None:
     with pytest.raises(SizeError, match="did you mean 2GiB"):
         parse_budget("2")
+    for text in ("0", "0GiB", "500KiB", "1000000"):  # no unit was left out, or GiB would be absurd
+        with pytest.raises(SizeError, match=r"too small to train in \(at least 1.00 MiB\)\.$"):
+            parse_budget(text)
 
 
 @given(st.integers(min_value=0, max_value=2**60))
@@ -126,6 +139,17 @@ def test_plain_bytes_come_back(count: int) -> None:
 @given(st.integers(min_value=0, max_value=2**50))
 def test_formatting_keeps_three_digits(count: int) -> None:
     assert parse_size(format_bytes(count)) == pytest.approx(count, rel=0.006)
+
+
+def test_disks_are_told_as_they_are_sold() -> None:
+    counts = (0, 5, 432_000, 999_600, 5 * 10**11, 27.8e12, 3e18)
+    told = ["0 B", "5 B", "432 kB", "1 MB", "500 GB", "27.8 TB", "3,000 PB"]
+    assert [format_decimal(count) for count in counts] == told
+
+
+def test_days_never_come_to_nothing() -> None:
+    told = [format_days(days) for days in (0.0002, 0.3, 3, 340, 1_000_000)]
+    assert told == ["17.3 s", "7 h 12 min", "3.0 days", "340 days", "2,738 years"]
 
 
 def test_times_read_well() -> None:

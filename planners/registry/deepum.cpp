@@ -35,8 +35,10 @@ bool read_size(std::string_view text, const Size& size, deepum::PredictorOptions
   return true;
 }
 
-bool read(std::string_view name, std::string_view value, deepum::PredictorOptions& predictor,
-          deepum::PlannerOptions& planner) {
+bool read(std::string_view setting, deepum::PredictorOptions& predictor, deepum::PlannerOptions& planner) {
+  const std::size_t equals = setting.find('=');
+  if (equals == std::string_view::npos) return false;
+  const std::string_view name = setting.substr(0, equals), value = setting.substr(equals + 1);
   const bool off = value == "off";
   if (name == "chaining" || name == "pre-eviction") {
     (name == "chaining" ? predictor.chaining : planner.pre_eviction) = !off;
@@ -48,19 +50,26 @@ bool read(std::string_view name, std::string_view value, deepum::PredictorOption
   return false;
 }
 
+std::string known_settings() {
+  std::string known = "Known: chaining=on or off, pre-eviction=on or off";
+  for (const Size& size : kSizes) {
+    known += std::string(", ") + size.name + "=" + std::to_string(size.least) + " to " + std::to_string(size.most);
+  }
+  return known + ".";
+}
+
 }  // namespace
 
 Policy make_deepum_with(const ExtentTable& table, std::string_view settings) {
   deepum::PredictorOptions predictor_options;
   deepum::PlannerOptions planner_options;
-  if (settings.ends_with(',')) return {};
-  while (!settings.empty()) {
+  bool more = !settings.empty();
+  while (more) {
     const std::size_t comma = settings.find(',');
     const std::string_view one = settings.substr(0, comma);
-    settings.remove_prefix(comma == std::string_view::npos ? settings.size() : comma + 1);
-    const std::size_t equals = one.find('=');
-    if (equals == std::string_view::npos) return {};
-    if (!read(one.substr(0, equals), one.substr(equals + 1), predictor_options, planner_options)) return {};
+    if (!read(one, predictor_options, planner_options)) return refuse_setting("deepum", one, known_settings());
+    more = comma != std::string_view::npos;
+    if (more) settings.remove_prefix(comma + 1);
   }
   planner_options.degree = predictor_options.degree;
   auto predictor = std::make_unique<deepum::DeepumPredictor>(predictor_options);

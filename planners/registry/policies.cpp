@@ -35,11 +35,20 @@ Policy make_policy(std::string_view name, const ExtentTable& table) {
   const std::size_t colon = name.find(':');
   for (const Row& row : kPolicies) {
     if (name == row.name) return row.make(table);
-    if (row.make_with != nullptr && colon != std::string_view::npos && name.substr(0, colon) == row.name) {
-      return row.make_with(table, name.substr(colon + 1));
-    }
+    if (colon == std::string_view::npos || name.substr(0, colon) != row.name) continue;
+    const std::string_view settings = name.substr(colon + 1);
+    if (row.make_with == nullptr) return refuse_setting(row.name, settings, "It has none.");
+    return row.make_with(table, settings);
   }
-  return {};
+  std::string known;
+  for (const std::string& each : policy_names()) known += (known.empty() ? "" : ", ") + each;
+  return {nullptr, nullptr, {ErrorCode::kInvalidArgument, "there is no policy '" + std::string(name) + "'",
+                             "policy", "Known: " + known + "."}};
+}
+
+Policy refuse_setting(std::string_view policy, std::string_view setting, std::string hint) {
+  return {nullptr, nullptr, {ErrorCode::kInvalidArgument, "'" + std::string(setting) +
+                             "' is no setting of policy " + std::string(policy), "policy", std::move(hint)}};
 }
 
 std::vector<std::string> policy_names() {

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/result.h"
 #include "core/plan/planner.h"
 #include "core/plan/predictor.h"
 
@@ -15,11 +16,14 @@ namespace outsize {
 struct Policy {
   std::unique_ptr<Predictor> predictor;
   std::unique_ptr<Planner> planner;
+  Error error = {};  // where both are empty: what is wrong, and what may be given
 };
 
 // `name`, or "name:setting=value,..." where a policy has settings (deepum.h). Both empty where no
 // policy has that name or those settings.
 Policy make_policy(std::string_view name, const ExtentTable& table);
+// None, since `setting` cannot stand behind the name of `policy`.
+Policy refuse_setting(std::string_view policy, std::string_view setting, std::string hint);
 std::vector<std::string> policy_names();
 
 }  // namespace outsize

@@ -33,6 +33,18 @@ TEST(Policies, SettingsStandBehindAColon) {
   }
 }
 
+TEST(Policies, WhatIsWrongIsNamedWithWhatMayBeGiven) {
+  ExtentTable table;
+  EXPECT_EQ(make_policy("nosuch", table).error.message(),
+            "there is no policy 'nosuch' [policy] Known: lookahead, ondemand, deepum.");
+  EXPECT_EQ(make_policy("ondemand:rows=8", table).error.message(),
+            "'rows=8' is no setting of policy ondemand [policy] It has none.");
+  const std::string rows = make_policy("deepum:ways=2,rows=0,degree=8", table).error.message();
+  EXPECT_TRUE(rows.starts_with("'rows=0' is no setting of policy deepum [policy] Known: chaining=on or off,")) << rows;
+  EXPECT_NE(rows.find("rows=1 to 2048"), std::string::npos) << rows;
+  EXPECT_TRUE(make_policy("deepum:degree=8,", table).error.message().starts_with("'' is no setting"));
+}
+
 // A setting arrives: larger tables hold more bytes once something is in them.
 TEST(Policies, SettingsReachThePredictor) {
   ExtentTable table;

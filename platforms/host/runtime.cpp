@@ -97,12 +97,7 @@ Status Runtime::Impl::start(const RuntimeOptions& wanted) {
                  "faults", "Leave it at auto, or start a new process."};
   }
   Policy policy = make_policy(options.policy, table);
-  if (!policy.planner) {
-    std::string known;
-    for (const std::string& name : policy_names()) known += (known.empty() ? "" : ", ") + name;
-    return Error{ErrorCode::kInvalidArgument, "there is no policy '" + options.policy + "'",
-                 "policy", "Known: " + known + "; what may stand behind a colon: docs/adr/0010-deepum.md."};
-  }
+  if (!policy.planner) return policy.error;
   auto file = SpillFile::create({options.spill_dir, options.spill_limit});
   if (!file) return file.error();
   spill = std::move(*file);

@@ -45,20 +45,20 @@ def turned_off() -> bool:
 
 
 def enable(
-    budget: str | int = "auto",
-    policy: str = "lookahead",
+    budget: str | int | None = "auto",
+    policy: str | None = "lookahead",
     *,
     budget_rss: str | int | None = None,
-    device: str = "cpu",
-    spill_dir: str | os.PathLike[str] = "",
-    spill_limit: str | int = 0,
-    disk_write_limit: str | int = 0,
-    faults: str = "auto",
-    io_threads: int = 4,
-    verify: bool = False,
-    decision_log: str | os.PathLike[str] = "",
+    device: str | None = "cpu",
+    spill_dir: str | os.PathLike[str] | None = "",
+    spill_limit: str | int | None = 0,
+    disk_write_limit: str | int | None = 0,
+    faults: str | None = "auto",
+    io_threads: int | None = 4,
+    verify: bool | None = False,
+    decision_log: str | os.PathLike[str] | None = "",
 ) -> None:
-    """Keeps the bytes of tensors in RAM within `budget` from here on.
+    """Keeps the bytes of tensors in RAM within `budget` from here on. None means an option's default.
 
     budget: "2GiB", "60%" of the memory limit, "auto" (a share of what is free), or bytes.
     budget_rss: the same for all that the process holds in RAM, scratch of kernels and Python objects
@@ -74,30 +74,32 @@ def enable(
     global _session
     if turned_off():
         return
-    if device != "cpu":
+    if device not in ("cpu", None):
         raise ValueError(f"device={device!r} is not supported: this outsize manages 'cpu' only.")
-    if budget_rss and budget != "auto":
+    if budget_rss is not None and budget not in ("auto", None):
         raise ValueError("Give budget (for tensors) or budget_rss (for the whole process), not both.")
     from outsize import compiled
     from outsize.session import Options, Session
 
-    core = compiled.load()
-    options = Options(
-        budget=budget,
-        budget_rss=budget_rss,
-        policy=policy,
-        spill_dir=os.fspath(spill_dir),
-        spill_limit=spill_limit,
-        disk_write_limit=disk_write_limit,
-        faults=faults,
-        io_threads=io_threads,
-        verify=verify,
-        decision_log=os.fspath(decision_log),
+    options = Options.checked(
+        {
+            "budget": budget,
+            "budget_rss": budget_rss,
+            "policy": policy,
+            "spill_dir": spill_dir,
+            "spill_limit": spill_limit,
+            "disk_write_limit": disk_write_limit,
+            "faults": faults,
+            "io_threads": io_threads,
+            "verify": verify,
+            "decision_log": decision_log,
+        }
     )
+    core = compiled.load()
     with _lock:
         if _session is not None:
             raise core.OutsizeError(
-                f"A budget is in force already ({_session.options.budget}): leave its `with` block"
+                f"A budget is in force already ({_session.options.budget_text}): leave its `with` block"
                 " or call outsize.disable() first. Budgets do not nest."
             )
         try:
@@ -142,11 +144,18 @@ def stats() -> Stats:
     return _last if _last is not None else Stats()
 
 
-def doctor(spill_dir: str | os.PathLike[str] = "", sample: str | int = "1GiB") -> dict[str, Any]:
-    """What this machine offers: memory, disk bandwidth, fault mechanism, torch. Takes seconds."""
-    from outsize.checkup import examine
+def doctor(
+    spill_dir: str | os.PathLike[str] | None = "", sample: str | int | None = "1GiB"
+) -> dict[str, Any]:
+    """What this machine offers: memory, disk bandwidth, fault mechanism, torch. Takes seconds.
 
-    return examine(os.fspath(spill_dir), sample)
+    Bytes, and bytes a second for the disk's `read`, `write`, `mixed_read` and `mixed_write`.
+    """
+    from outsize.checkup import examine
+    from outsize.session import Options
+
+    options = Options.checked({"spill_dir": spill_dir})
+    return examine(options.spill_dir, "1GiB" if sample is None else sample)
 
 
 def session() -> Session | None:
@@ -167,7 +176,7 @@ class budget:
     """
 
     def __init__(
-        self, budget: str | int = "auto", policy: str = "lookahead", **options: Any
+        self, budget: str | int | None = "auto", policy: str | None = "lookahead", **options: Any
     ) -> None:
         self._enable = functools.partial(enable, budget, policy, **options)
 

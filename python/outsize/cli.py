@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -37,8 +38,12 @@ OUTSIZE=0 in the environment makes `outsize run` run the script plainly.
 class Parser(argparse.ArgumentParser):
     """One line for a mistake, not a screen of usage."""
 
+    otherwise = ""  # what to say of an unknown option that looks like none of ours
+
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)
+        # "-5MiB" is a value, which is refused for what it is (as newer argparse has it for "-5").
+        self._negative_number_matcher = re.compile(r"-\.?\d")
 
     def error(self, message: str) -> NoReturn:
         fail(f"{message}{self._meant(message)} (`{self.prog} --help` shows the options)")
@@ -47,7 +52,8 @@ class Parser(argparse.ArgumentParser):
         what, _, rest = message.partition(": ")
         if not what.startswith("unrecognized"):
             return ""
-        return _close(rest.split()[0], [option for action in self._actions for option in action.option_strings])
+        known = [option for action in self._actions for option in action.option_strings]
+        return _close(rest.split()[0], known) or self.otherwise
 
 
 def fail(message: str) -> NoReturn:
@@ -80,7 +86,7 @@ def rate(text: str) -> str:
 
 
 def positive(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
+    if not (text.isascii() and text.isdigit()) or int(text) < 1:
         raise argparse.ArgumentTypeError(f"'{text}' is not a number above zero.")
     return int(text)
 
@@ -129,7 +135,7 @@ def add_engine_options(parser: argparse.ArgumentParser) -> None:
 def run_parser() -> Parser:
     parser = Parser(
         prog="outsize run",
-        usage="outsize run [options] {SCRIPT | -m MODULE} [args...]",
+        usage="outsize run [options] {SCRIPT | -m MODULE | -c CODE} [args...]",
         description="Runs a script as python would, with the bytes of its tensors within a budget.",
     )
     parser.add_argument(
@@ -161,13 +167,15 @@ def run_parser() -> Parser:
         "--verify", action="store_true", help="checksum what leaves, check it when it returns"
     )
     parser.add_argument("--quiet", action="store_true", help="no live line, no table")
+    parser.otherwise = "; options of the script stand after its name"
     return parser
 
 
 def split_target(
     parser: argparse.ArgumentParser, argv: Sequence[str]
-) -> tuple[list[str], list[str], bool]:
-    """Our options, the target with its arguments (which may look like ours), and whether -m."""
+) -> tuple[list[str], list[str], str]:
+    """Our options, the target with its arguments (which may look like ours), and its kind: "-m" for
+    a module, "-c" for code, "" for a script or nothing at all."""
     takes_value = {
         name for action in parser._actions for name in action.option_strings if action.nargs is None
     }
@@ -175,28 +183,30 @@ def split_target(
     while index < len(argv):
         word = argv[index]
         if word == "--":
-            return list(argv[:index]), list(argv[index + 1 :]), False
-        if word == "-m":
-            return list(argv[:index]), list(argv[index + 1 :]), True
-        if word.startswith("-m") and not word.startswith("--"):
-            return list(argv[:index]), [word[2:], *argv[index + 1 :]], True
+            return list(argv[:index]), list(argv[index + 1 :]), ""
+        if word[:2] in ("-m", "-c"):
+            joined = [word[2:]] if word[2:] else []
+            return list(argv[:index]), [*joined, *argv[index + 1 :]], word[:2]
         if not word.startswith("-"):
-            return list(argv[:index]), list(argv[index:]), False
+            return list(argv[:index]), list(argv[index:]), ""
         index += 2 if word in takes_value else 1
-    return list(argv), [], False
+    return list(argv), [], ""
 
 
 def command_run(argv: Sequence[str]) -> int:
     parser = run_parser()
-    ours, target, is_module = split_target(parser, argv)
+    ours, target, kind = split_target(parser, argv)
     args = parser.parse_args(ours)
+    if not target and kind:
+        what = {"-m": "the name of a module", "-c": "the code to run"}[kind]
+        fail(f"{kind} lacks {what}: write it right behind, `outsize run [options] {kind} ...`.")
     if not target:
         fail("what should run? Write `outsize run [options] script.py` or `... -m module`.")
     if args.budget_rss and args.budget != "auto":
         fail("give --budget (for tensors) or --budget-rss (for the whole process), not both.")
     from outsize.run import run
 
-    run(args, target, is_module)
+    run(args, target, kind)
     return 0
 
 
@@ -281,5 +291,6 @@ def _suggest(word: str) -> str:
 def _close(word: str, known: Iterable[str]) -> str:
     import difflib
 
-    close = difflib.get_close_matches(word, known, n=1)
-    return f" (did you mean '{close[0]}'?)" if close else ""
+    names = {name.lstrip("-"): name for name in known}  # dashes alone make nothing alike
+    close = difflib.get_close_matches(word.lstrip("-"), names, n=1)
+    return f" (did you mean '{names[close[0]]}'?)" if close else ""

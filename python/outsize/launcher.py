@@ -1,9 +1,9 @@
-"""Runs a user's script or module as `python` would, under a budget.
+"""Runs a user's script, module or code as `python` would, under a budget.
 
 The script must not be able to tell: sys.argv, sys.path[0], `__main__`, exit codes, tracebacks and
-death by Ctrl-C are those of plain Python (docs: `python script.py`, `python -m module`). outsize
-itself starts when the script has imported torch, so a script may still set environment variables
-that torch reads, and one that never imports torch pays nothing.
+death by Ctrl-C are those of plain Python (docs: `python script.py`, `python -m module`,
+`python -c code`). outsize itself starts when the script has imported torch, so a script may still set
+environment variables that torch reads, and one that never imports torch pays nothing.
 """
 
 from __future__ import annotations
@@ -69,6 +69,15 @@ def run_module(name: str, args: Sequence[str]) -> None:
     _set_first_path(os.getcwd())
     main = _fresh_main()
     _run_as_user(lambda: _run_module_in(main, name, alter_argv=True))
+
+
+def run_code(code: str, args: Sequence[str]) -> None:
+    """`python -c code args...`; returns when the code has run to its end."""
+    sys.argv = ["-c", *args]
+    _set_first_path("")
+    main = _fresh_main()
+    main.__loader__ = importlib.machinery.BuiltinImporter
+    _run_as_user(lambda: exec(compile(code, "<string>", "exec", dont_inherit=True), main.__dict__))
 
 
 def _run_module_in(main: types.ModuleType, name: str, alter_argv: bool) -> None:

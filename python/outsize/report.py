@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 from outsize import machine
 from outsize.counters import SSD_RATED_WRITES, Stats
-from outsize.units import format_bytes, format_seconds
+from outsize.units import format_bytes, format_days, format_decimal, format_seconds
 
 
 UNTRACKED_WORTH_TELLING = 32 << 20  # bytes
@@ -27,6 +27,7 @@ def rows(stats: Stats) -> list[tuple[str, str]]:
         ("policy", f"{stats.policy}, page faults by {stats.mechanism}"),
         ("peak in RAM", _peak(stats)),
         ("peak of all tensors", format_bytes(stats.tensor_bytes_peak)),
+        ("whole process", _whole_process(stats)),
         ("time", f"{format_seconds(stats.seconds)}, {_count(stats.steps, 'step')}"),
         ("stall", f"{format_seconds(stats.stall_seconds)} ({stats.stall_share:.1%} of the time)"),
         ("moved up", _moved(stats.read_bytes, stats.steps)),
@@ -51,16 +52,23 @@ def rows(stats: Stats) -> list[tuple[str, str]]:
 
 def _peak(stats: Stats) -> str:
     if stats.process_budget:
-        share = stats.process_peak / stats.process_budget
-        return (
-            f"{format_bytes(stats.resident_peak)} of tensors; the whole process"
-            f" {format_bytes(stats.process_peak)} of a budget of"
-            f" {format_bytes(stats.process_budget)} ({share:.0%})"
-            + (": more than the budget, which is too small for this program" if share > 1 else "")
+        return f"{format_bytes(stats.resident_peak)} of tensors"
+    return _of_a_budget(stats.resident_peak, stats.budget)
+
+
+def _of_a_budget(peak: int, budget: int) -> str:
+    return f"{format_bytes(peak)} of a budget of {format_bytes(budget)} ({peak / budget:.0%})"
+
+
+def _whole_process(stats: Stats) -> str:
+    if not stats.process_peak:
+        return "not known (/proc/self/statm cannot be read)"
+    if stats.process_budget:
+        over = stats.process_peak > stats.process_budget
+        return _of_a_budget(stats.process_peak, stats.process_budget) + (
+            ": more than the budget, which is too small for this program" if over else ""
         )
-    share = stats.resident_peak / stats.budget
-    peak, budget = format_bytes(stats.resident_peak), format_bytes(stats.budget)
-    return f"{peak} of a budget of {budget} ({share:.0%})"
+    return f"{format_bytes(stats.process_peak)} in RAM at its peak, with what is no tensor"
 
 
 def _count(number: int, noun: str) -> str:
@@ -85,7 +93,7 @@ def _disk_writes(stats: Stats) -> str:
     if not stats.write_bytes:
         return "none"
     return (
-        f"{format_bytes(stats.write_bytes)}, {stats.written_bytes_per_day / 1e12:.1f} TB a day at"
+        f"{format_bytes(stats.write_bytes)}, {format_decimal(stats.written_bytes_per_day)} a day at"
         f" this pace; spill file {format_bytes(stats.spill_file)} in {stats.spill_dir}"
     )
 
@@ -97,16 +105,16 @@ def _untracked(stats: Stats) -> str:
 
 
 def _disk_life(stats: Stats) -> str:
-    days = stats.rated_life_days or 0.0
-    span = f"{days:,.0f} days" if days >= 10 else f"{days:.1f} days"
     return (
-        f"{span} at this pace, were it a consumer SSD of this size ({stats.disk_size / 1e9:,.0f} GB,"
-        f" rated for {stats.disk_size * SSD_RATED_WRITES / 1e12:,.0f} TB written)"
+        f"{format_days(stats.rated_life_days or 0.0)} at this pace, were it a consumer SSD of this size"
+        f" ({format_decimal(stats.disk_size)}, rated for"
+        f" {format_decimal(stats.disk_size * SSD_RATED_WRITES)} written)"
     )
 
 
 def _disk_write_limit(stats: Stats) -> str:
-    pace = f"{stats.disk_write_limit * 86400 / 1e12:.3g} TB a day"
+    limit = stats.disk_write_limit
+    pace = f"{format_decimal(limit)} a second ({format_decimal(limit * 86400)} a day)"
     if not stats.held_back:
         return f"{pace}: nobody had to wait for it"
     return f"{pace}: writes that were needed waited {format_seconds(stats.held_back_seconds)} for it"
@@ -135,6 +143,11 @@ def advice(stats: Stats) -> str | None:
         )
     if stats.budget and not stats.read_bytes and not stats.write_bytes:
         return "Everything fitted: nothing had to move."
+    if stats.budget and not stats.steps and stats.policy == "lookahead":
+        return (
+            "No step's end was seen, so little could be foreseen: call outsize.step() at the end of"
+            " each iteration (an optimizer of torch.optim does it for you)."
+        )
     if stats.held_back > stats.stall / 2 and stats.stall_share > 0.1:
         return "Most of the stall is for --disk-write-limit: a larger --budget writes less."
     if stats.stall_share > 0.25:
@@ -145,29 +158,34 @@ def advice(stats: Stats) -> str | None:
     return None
 
 
-def print_report(stats: Stats, stream: TextIO | None = None) -> None:
-    """Writes the table: framed where a person looks on, plain lines elsewhere."""
+def print_report(
+    stats: Stats, stream: TextIO | None = None, *, title: str = "outsize", ended: bool = False
+) -> None:
+    """Writes the table: framed where a person looks on, plain lines elsewhere. `ended`: the program
+    itself ended the budget, before its own end."""
     out = stream if stream is not None else sys.stderr
     table = rows(stats)
+    if ended:
+        table.append(("ended", "by outsize.disable(); this table tells of the time until then"))
     note = advice(stats)
     if out.isatty():
-        _print_rich(table, note, out)
+        _print_rich(table, note, title, out)
         return
     width = max(len(name) for name, _ in table)
-    lines = ["outsize:"] + [f"  {name:<{width}}  {value}" for name, value in table]
+    lines = [f"{title}:"] + [f"  {name:<{width}}  {value}" for name, value in table]
     if note:
         lines.append(f"  {note}")
     out.write("\n".join(lines) + "\n")
     out.flush()
 
 
-def _print_rich(table: list[tuple[str, str]], note: str | None, out: TextIO) -> None:
+def _print_rich(table: list[tuple[str, str]], note: str | None, title: str, out: TextIO) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    framed = Table(box=box.ROUNDED, show_header=False, title="outsize", caption=note)
+    framed = Table(box=box.ROUNDED, show_header=False, title=title, caption=note)
     framed.add_column(style="bold", no_wrap=True)
     framed.add_column(overflow="fold")
     for name, value in table:

@@ -14,18 +14,17 @@ from typing import Any
 from outsize import api, launcher
 
 
-def run(args: argparse.Namespace, target: list[str], is_module: bool) -> None:
-    """Runs the target; its exit code, exceptions and signals are passed on untouched."""
-    if not is_module:
+def run(args: argparse.Namespace, target: list[str], kind: str) -> None:
+    """Runs the target (a script, "-m" a module, "-c" code); its exit code, exceptions and signals are
+    passed on untouched."""
+    if not kind:
         launcher.check_script(target[0])  # before there is anybody to report that torch never came
     if not api.turned_off():
         Supervisor(args).install()
     elif args.json:
         print("outsize: turned off (OUTSIZE=0), so there is no report to write.", file=sys.stderr)
-    if is_module:
-        launcher.run_module(target[0], target[1:])
-    else:
-        launcher.run_script(target[0], target[1:])
+    how = {"-m": launcher.run_module, "-c": launcher.run_code, "": launcher.run_script}[kind]
+    how(target[0], target[1:])
 
 
 class Supervisor:
@@ -35,6 +34,7 @@ class Supervisor:
         self._args = args
         self._live: Any = None
         self._started = False
+        self._session: Any = None
         self._pid = os.getpid()
 
     def install(self) -> None:
@@ -54,6 +54,7 @@ class Supervisor:
         except (RuntimeError, ImportError, ValueError) as error:
             print(f"outsize: {error}", file=sys.stderr)
             raise SystemExit(2) from None
+        self._session = api.session()
         if not self._args.quiet:
             from outsize.live import LiveLine
 
@@ -65,18 +66,22 @@ class Supervisor:
             return
         if self._live is not None:
             self._live.stop()
-        stats = api.stats()
-        if not stats.budget:
+        if self._session is None:
             if not self._started and not self._args.quiet:
                 print("outsize: the program never imported torch.", file=sys.stderr)
             return
         from outsize import report
 
+        # Of the budget that we set: the program may have ended it, and set others of its own.
+        stats, last = self._session.stats(), api.stats()
+        ended = self._session.ended
         # Nobody may be reading any more: the script closed its streams, or `... 2>&1 | head` did.
         with contextlib.suppress(OSError, ValueError, AttributeError):
             if not self._args.quiet:
                 sys.stdout.flush()
-                report.print_report(stats)
+                report.print_report(stats, ended=ended)
+                if ended and last is not stats:
+                    report.print_report(last, title="outsize, the program's own last budget")
         if self._args.json:
             report.write_json(self._args.json, report.as_json(stats, self.options()))
 

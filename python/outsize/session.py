@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import numbers
+import os
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,6 +18,20 @@ from outsize.steps import StepTracker
 from outsize.units import MemoryLimits, format_bytes, parse_budget, parse_rate, parse_size
 
 _log = logging.getLogger("outsize")
+
+
+MOST_IO_THREADS = 1024
+
+# What may be given for an option, where it is not a size.
+_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    "policy": ((str,), "the name of a policy"),
+    "spill_dir": ((str, bytes, os.PathLike), "a path to a directory"),
+    "faults": ((str,), "the name of a fault mechanism"),
+    "io_threads": ((numbers.Integral,), "a number of threads"),
+    "verify": ((bool,), "True or False"),
+    "decision_log": ((str, bytes, os.PathLike), "a path to a file"),
+}
+_SIZE = ((str, numbers.Real), "a size: write for example '2GiB', or a number of bytes")
 
 
 @dataclass(frozen=True)
@@ -32,6 +49,27 @@ class Options:
     verify: bool = False
     decision_log: str = ""
 
+    @classmethod
+    def checked(cls, given: Mapping[str, Any]) -> Options:
+        """None means the default. What has a wrong type is a TypeError of one sentence, and an
+        impossible number of threads a ValueError; sizes and names are read where they are used."""
+        values: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        for name, value in values.items():
+            types, what = _KINDS.get(name, _SIZE)
+            if not isinstance(value, types) or isinstance(value, bool) != (bool in types):
+                raise TypeError(f"{name}={value!r} is not {what}.")
+            if os.PathLike in types:
+                values[name] = os.fsdecode(value)
+        threads = values.get("io_threads", cls.io_threads)
+        if not 1 <= threads <= MOST_IO_THREADS:
+            raise ValueError(f"io_threads={threads} is not from 1 to {MOST_IO_THREADS}.")
+        return cls(**values)
+
+    @property
+    def budget_text(self) -> str:
+        """The budget that was asked for, for messages."""
+        return str(self.budget if self.budget_rss is None else self.budget_rss)
+
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -42,10 +80,11 @@ class Session:
     def __init__(self, core: Core, options: Options) -> None:
         self.core = core
         self.options = options
+        self._last: Stats | None = None
         limits = MemoryLimits(**core.memory_limits())
         self.budget = 0
         process_budget = 0
-        if options.budget_rss:
+        if options.budget_rss is not None:
             process_budget = parse_budget(options.budget_rss).resolve(limits)
         else:
             self.budget = parse_budget(options.budget).resolve(limits)
@@ -73,8 +112,7 @@ class Session:
             self._unhook()
             core.shutdown()
             raise
-        budget = options.budget_rss or options.budget
-        _log.info("budget %s, policy %s", budget, options.policy)
+        _log.info("budget %s, policy %s", options.budget_text, options.policy)
 
     def _hook_up(self) -> None:
         self.core.include_thread(True)
@@ -89,7 +127,14 @@ class Session:
         self._patches.undo()
         self.core.include_thread(False)
 
+    @property
+    def ended(self) -> bool:
+        return self._last is not None
+
     def stats(self) -> Stats:
+        """So far, or until it ended."""
+        if self._last is not None:
+            return self._last
         return Stats.of(self.core.stats(), time.monotonic() - self.started)
 
     def close(self) -> Stats:
@@ -99,6 +144,7 @@ class Session:
         self.core.shutdown()
         self._unhook()
         _log.info("ended: %s", last.brief())
+        self._last = last
         return last
 
     def forget_in_child(self) -> None:

@@ -17,6 +17,7 @@ GIB = 1 << 30
 AUTO_SHARE = 0.75
 SMALLEST_BUDGET = 1 * MIB  # two shared extents; less is surely a slip (`2` for `2GiB`)
 SMALLEST_SHARE = 8 * MIB  # a share of a toy's peak (demo, bench) is not made smaller than this
+LARGEST_SIZE = 1 << 60  # beyond every address space, and well within 64 bits
 
 _UNITS = {
     "": 1,
@@ -97,13 +98,18 @@ def parse_size(text: str | int | float) -> int:
     unit = match[2].lower() if match else ""
     if match is None or unit not in _UNITS:
         raise SizeError(f"'{text}' is not a size: write for example 512MiB, 2GiB or 1.5g.")
-    return int(float(match[1]) * _UNITS[unit]) if "." in match[1] else int(match[1]) * _UNITS[unit]
+    size = (float(match[1]) if "." in match[1] else int(match[1])) * _UNITS[unit]
+    if size > LARGEST_SIZE:
+        raise SizeError(f"'{text}' is more than any machine holds: did you mean a smaller unit?")
+    return int(size)
 
 
 def parse_rate(text: str | int | float) -> int:
     """Bytes a second of `2TB/day`, `50MB/s`, `100GiB/hour`; a number is bytes a second, 0 no limit."""
+    if isinstance(text, float) and text.is_integer():
+        text = int(text)
     size, slash, span = str(text).strip().rpartition("/")
-    if not slash and span.isdigit():
+    if not slash and span.isascii() and span.isdigit() and int(span) <= LARGEST_SIZE:
         return int(span)
     seconds = _SPANS.get(span.strip().lower())
     try:
@@ -128,19 +134,21 @@ def parse_budget(text: str | int | float) -> Budget:
     if match and match[2] == "%":
         share = float(match[1]) / 100
         if not 0 < share <= 1:
-            raise SizeError(f"'{written}' is not a share: write a percentage up to 100%.")
+            raise SizeError(
+                f"'{written}' is not a share: write a percentage above 0% and up to 100%."
+            )
         return Budget(written, share=share)
-    try:
-        size = parse_size(text)
-    except SizeError:
+    if match is None or match[2].lower() not in _UNITS:
         raise SizeError(
             f"'{written}' is not a budget: write a size (512MiB, 2GiB, 1.5g), a share of the memory"
             " limit (60%), or auto."
-        ) from None
+        )
+    size = parse_size(text)
     if size < SMALLEST_BUDGET:
+        meant = f"; did you mean {match[1]}GiB?" if not match[2] and 0 < size < 1024 else "."
         raise SizeError(
             f"A budget of {format_bytes(size)} is too small to train in (at least"
-            f" {format_bytes(SMALLEST_BUDGET)}); did you mean {match[1] if match else written}GiB?"
+            f" {format_bytes(SMALLEST_BUDGET)}){meant}"
         )
     return Budget(written, bytes=size)
 
@@ -156,6 +164,25 @@ def format_bytes(count: float) -> str:
         return f"{value:.0f} B"
     digits = 0 if abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2
     return f"{value:.{digits}f} {unit}"
+
+
+def format_decimal(count: float) -> str:
+    """Three significant digits in powers of 1000, as disks are sold: `27.8 TB`, `500 GB`, `0 B`."""
+    value, unit = float(count), "B"
+    for following in ("kB", "MB", "GB", "TB", "PB"):
+        if value < 999.5:
+            break
+        value, unit = value / 1000, following
+    return f"{value:.3g} {unit}" if value < 999.5 else f"{value:,.0f} {unit}"
+
+
+def format_days(days: float) -> str:
+    """`7 h 12 min`, `3.0 days`, `340 days`, `12 years`."""
+    if days < 1:
+        return format_seconds(days * 86400)
+    if days < 1000:
+        return f"{days:.1f} days" if days < 9.95 else f"{days:.0f} days"
+    return f"{days / 365.25:,.0f} years"
 
 
 def format_seconds(seconds: float) -> str:

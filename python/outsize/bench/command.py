@@ -81,7 +81,7 @@ def main(argv: Sequence[str]) -> int:
         outcome = bench(workload, args)
     except (WorkloadError, WorkerError, SizeError) as error:
         print(f"outsize bench: {error}", file=sys.stderr)
-        return 1
+        return 1 if isinstance(error, WorkerError) else 2
     results.print_table(outcome)
     if args.json:
         report.write_json(args.json, outcome.as_json())
