@@ -35,13 +35,18 @@ void Link::start(bool write, Nanos now) {
   Transfer& transfer = running_[write];
   transfer = *best;
   waiting_.erase(best);
-  Bytes rate = write ? options_.write_rate : options_.read_rate;
-  if (running_[!write].extent != kNoExtent) rate = rate * options_.mixed_percent / 100;
-  Nanos takes = options_.latency + transfer.bytes * 1000 / std::max<Bytes>(1, rate / 1'000'000);
+  Nanos takes = options_.latency + transfer.bytes * 1000 / std::max<Bytes>(1, rate(write) / 1'000'000);
   if (random_.one_in(options_.slow_one_in)) takes *= kSlowFactor;
   transfer.fails = random_.one_in(options_.fail_one_in) || ++started_ == options_.fail_kth;
   transfer.started = now;
   transfer.ends = now + takes;
+}
+
+Bytes Link::rate(bool write) const {
+  const Bytes alone = write ? options_.write_rate : options_.read_rate;
+  if (running_[!write].extent == kNoExtent) return alone;
+  const Bytes mixed = write ? options_.mixed_write_rate : options_.mixed_read_rate;
+  return mixed > 0 ? mixed : alone * options_.mixed_percent / 100;
 }
 
 bool Link::write_ends_first() const {

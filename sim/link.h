@@ -12,7 +12,9 @@ namespace outsize::sim {
 struct LinkOptions {
   Bytes read_rate = 1'000'000'000;   // bytes a second
   Bytes write_rate = 1'000'000'000;
-  int mixed_percent = 60;            // of these rates while the other direction is busy
+  int mixed_percent = 60;            // of these rates while the other direction is busy ...
+  Bytes mixed_read_rate = 0;         // ... or these rates, where they are known
+  Bytes mixed_write_rate = 0;
   Nanos latency = 100'000;
   std::uint64_t seed = 1;
   std::uint64_t fail_one_in = 0;     // transfers; 0: none fails
@@ -46,6 +48,7 @@ class Link {
  private:
   static constexpr Nanos kSlowFactor = 20;
   void start(bool write, Nanos now);
+  Bytes rate(bool write) const;
   bool write_ends_first() const;
 
   LinkOptions options_;

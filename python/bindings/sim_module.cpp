@@ -16,6 +16,9 @@ namespace py = pybind11;
 namespace outsize {
 void bind_traces(py::module_& module);  // traces.cpp
 }
+namespace outsize::sim {
+void bind_trace_runs(py::module_& module);  // trace_runs.cpp
+}
 
 namespace outsize::sim {
 namespace {
@@ -78,4 +81,5 @@ PYBIND11_MODULE(_sim, module) {
   module.doc() = "The simulators of outsize. Programs use the outsize package instead.";
   outsize::sim::bind_simrd(module);
   outsize::bind_traces(module);
+  outsize::sim::bind_trace_runs(module);
 }

@@ -7,9 +7,11 @@ import importlib
 import json
 import math
 from collections.abc import Sequence
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from outsize.cli import Parser, fail
+from outsize.choices import named_budgets, named_policies
+from outsize.units import GIB, format_bytes, format_seconds
 
 
 class SimrdLog(Protocol):
@@ -22,12 +24,30 @@ class SimrdLog(Protocol):
     def run(self, policy: str, ratio: float) -> dict[str, int | str]: ...
 
 
+class TraceProgram(Protocol):
+    """`outsize._sim.TraceProgram` (python/bindings/trace_runs.cpp)."""
+
+    meta: str
+    peak: int  # bytes; with that budget nothing moves
+    largest: int
+    duration_ns: int  # waits left out
+    ops: int
+    steps: int
+    threads_overlap: bool
+
+    def run(
+        self, policy: str, budget: int, device: dict[str, int], *, spill_limit: int = 0, judge: bool = False
+    ) -> dict[str, Any]: ...
+
+
 class Sim(Protocol):
     """`outsize._sim`: a wrong argument or an unreadable file is a ValueError."""
 
     def SimrdLog(self, path: str) -> SimrdLog: ...
 
     def simrd_policies(self) -> str: ...
+
+    def TraceProgram(self, path: str) -> TraceProgram: ...
 
 
 def load() -> Sim:
@@ -50,21 +70,34 @@ def ratio(text: str) -> float:
 def parser() -> Parser:
     result = Parser(
         prog="outsize simulate",
-        usage="outsize simulate --simrd LOG --policy NAME --ratio R",
-        description="Runs an operator log of DTR's public simulator under a budget, by its rules,"
-        " and prints one JSON object. Where a run is stopped (`oom`, `remat_exceeded`: more"
-        " recomputation than the log's own compute), clock and evaluations are null.",
+        usage="outsize simulate TRACE --device FILE [--budget B,...] [--policy P,...] [--json]\n"
+        "       outsize simulate --simrd LOG --policy NAME --ratio R",
+        description="Says what a recorded run would have taken under another budget, policy or disk: the"
+        " same engine and planners on a modelled disk. With --simrd it runs an operator log of DTR's"
+        " public simulator under a budget, by its rules, and prints one JSON object; where such a run is"
+        " stopped (`oom`, `remat_exceeded`: more recomputation than the log's own compute), clock and"
+        " evaluations are null.",
     )
-    result.add_argument("--simrd", required=True, metavar="LOG", help="one JSON object a line")
+    result.add_argument("trace", nargs="?", metavar="TRACE", help="a trace that outsize recorded")
+    result.add_argument(
+        "--device", metavar="FILE", help="the disk: what `outsize doctor --json` printed on that machine"
+    )
+    result.add_argument(
+        "--budget",
+        default="100%,50%,25%",
+        metavar="B,...",
+        help="sizes, or shares of what the run held at most (100%%,50%%,25%%)",
+    )
+    result.add_argument("--json", action="store_true", help="print JSON")
+    result.add_argument("--simrd", metavar="LOG", help="one JSON object a line")
     result.add_argument(
         "--policy",
-        default="dtr-eqclass",
-        metavar="NAME",
-        help="dtr-eqclass (default), dtr, dtr-local, lru, msps, largest, or an ablation",
+        metavar="NAME,...",
+        help="lookahead (default), ondemand, deepum; with --simrd: dtr-eqclass (default), dtr,"
+        " dtr-local, lru, msps, largest, or an ablation",
     )
     result.add_argument(
         "--ratio",
-        required=True,
         type=ratio,
         metavar="R",
         help="the budget as a share of the bytes that the log needs with room for everything",
@@ -85,11 +118,125 @@ def answer(sim: Sim, path: str, policy: str, share: float) -> dict[str, int | st
     }
 
 
+RATES = ("read", "write", "mixed_read", "mixed_write")
+
+
+def device_of(path: str) -> dict[str, int]:
+    """The disk of a file that `outsize doctor --json` printed: bytes a second, and nanoseconds."""
+    try:
+        with open(path) as file:
+            found = json.load(file)
+        disk = found["disk"]
+        rates = {name: int(disk[name]) for name in RATES}
+    except OSError as error:
+        fail(f"{path} cannot be read: {error.strerror}.")
+    except (ValueError, KeyError, TypeError):
+        fail(f"{path} holds no disk's bandwidths: make it with: outsize doctor --json > {path}")
+    if min(rates.values()) <= 0:
+        fail(f"{path} holds a bandwidth that is not above 0.")
+    return rates | {"latency_ns": int(disk.get("latency_ns", LATENCY_NS))}
+
+
+# What a transfer takes before its first byte, where a device does not say: an NVMe's.
+LATENCY_NS = 100_000
+
+
+def step_seconds(run: dict[str, Any]) -> float | None:
+    """A later step's time, in the mean: the first also learns and makes what stays."""
+    ends = [step["end_ns"] for step in run["at_step"]]
+    if len(ends) < 2:
+        return None
+    return (ends[-1] - ends[0]) / (len(ends) - 1) / 1e9
+
+
+def per_step(run: dict[str, Any], name: str) -> float | None:
+    values = [step[name] for step in run["at_step"]]
+    return (values[-1] - values[0]) / (len(values) - 1) if len(values) > 1 else None
+
+
+def verdict(run: dict[str, Any]) -> str:
+    """Empty where the run came to its end."""
+    if run["unserved_raw_access"]:
+        return "stopped: a raw access found no room"
+    refused = run["refused_for_budget"] + run["refused_for_space"]
+    if not refused:
+        return ""
+    return f"{refused:,} refused, one op needs {format_bytes(run['needed_bytes'])}"
+
+
+def simulate_trace(sim: Sim, args: argparse.Namespace) -> dict[str, Any]:
+    device = device_of(args.device)
+    program = sim.TraceProgram(args.trace)
+    plain = program.run("ondemand", 2 * program.peak + GIB, device)
+    runs = []
+    for written, budget in named_budgets(args.budget, program.peak):
+        for policy in named_policies(args.policy or "lookahead"):
+            run = program.run(policy, budget, device)
+            named = {"policy": policy, "budget": written, "budget_bytes": budget}
+            runs.append(named | {"step_seconds": step_seconds(run)} | run)
+    return {
+        "trace": args.trace,
+        "ops": program.ops,
+        "steps": program.steps,
+        "peak_bytes": program.peak,
+        "threads_overlap": program.threads_overlap,
+        "device": device,
+        "unlimited_step_seconds": step_seconds(plain),
+        "runs": runs,
+    }
+
+
+def show(found: dict[str, Any]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD)
+    for name in ("policy", "budget", "step", "x", "stall", "up", "down", ""):
+        table.add_column(name, justify="left" if name in ("policy", "") else "right")
+    plain = found["unlimited_step_seconds"]
+    for run in found["runs"]:
+        step, stall = run["step_seconds"], per_step(run, "stall_ns")
+        table.add_row(
+            run["policy"],
+            f"{run['budget']} ({format_bytes(run['budget_bytes'])})",
+            "-" if step is None else format_seconds(step),
+            "-" if not step or not plain else f"{step / plain:.3f}",
+            "-" if stall is None else format_seconds(stall / 1e9),
+            *("-" if moved is None else format_bytes(moved)
+              for moved in (per_step(run, "read_bytes"), per_step(run, "write_bytes"))),
+            verdict(run),
+        )
+    console = Console()
+    console.print(
+        f"{found['trace']}: {found['ops']:,} ops, {found['steps']:,} steps, at most"
+        f" {format_bytes(found['peak_bytes'])}"
+        + (f"; {format_seconds(plain)} a step with room for all" if plain else ""),
+        highlight=False, soft_wrap=True,
+    )
+    console.print(table)
+    console.print("Simulated. A step is the mean after the first; up and down: bytes read and written a step.",
+                  highlight=False, soft_wrap=True)
+
+
 def main(argv: Sequence[str]) -> int:
     args = parser().parse_args(argv)
+    if (args.trace is None) == (args.simrd is None):
+        fail("give a trace that outsize recorded, or --simrd with a log of DTR's simulator.")
+    if args.simrd and args.ratio is None:
+        fail("the following arguments are required: --ratio")
+    if args.trace and args.device is None:
+        fail("give the disk with --device FILE: what `outsize doctor --json` printed on that machine.")
     sim = load()
     try:
-        print(json.dumps(answer(sim, args.simrd, args.policy, args.ratio)))
+        if args.simrd:
+            print(json.dumps(answer(sim, args.simrd, args.policy or "dtr-eqclass", args.ratio)))
+            return 0
+        found = simulate_trace(sim, args)
     except ValueError as error:
         fail(str(error))
+    if args.json:
+        print(json.dumps(found))
+    else:
+        show(found)
     return 0

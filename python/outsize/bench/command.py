@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from outsize.bench.runner import Run, WorkerError, count_peaks, take_turns
 from outsize.bench.swap import SwapUnavailable, kernel_swap
 from outsize.bench.workloads import Workload, WorkloadError
 from outsize.checkup import default_spill_dir
+from outsize.choices import named_budgets, named_policies
 from outsize.cli import Parser, add_engine_options, fail, output_file, positive, size
 from outsize.units import GIB, SMALLEST_SHARE, SizeError, format_bytes, parse_size
 
@@ -126,7 +126,7 @@ def contestants(workload: Workload, args: argparse.Namespace, peak: int) -> list
         for name, environment in mallocs:
             label = "plain" if name == "default malloc" else f"plain, {name}"
             runs.append(Run(label, "plain", told, args.warmup, environment=environment))
-    budgets = named_budgets(args, peak)
+    budgets = named_budgets(args.budgets, peak)
     if args.ample and peak:
         budgets.append(("ample", max(2 * peak, GIB)))
     policies = named_policies(args.policies)
@@ -138,11 +138,6 @@ def contestants(workload: Workload, args: argparse.Namespace, peak: int) -> list
     return runs
 
 
-def named_policies(text: str) -> list[str]:
-    """The commas of a list of policies, not those between one's settings ("deepum:degree=16,rows=8")."""
-    return [policy.strip() for policy in re.split(r",(?!\s*[\w-]+=)", text)]
-
-
 def engine_options(args: argparse.Namespace) -> dict[str, Any]:
     return {
         "spill_dir": args.spill_dir,
@@ -151,24 +146,6 @@ def engine_options(args: argparse.Namespace) -> dict[str, Any]:
         "faults": args.faults,
         "io_threads": args.io_threads,
     }
-
-
-def named_budgets(args: argparse.Namespace, peak: int) -> list[tuple[str, int]]:
-    return [budget_bytes(text, peak) for text in args.budgets.split(",") if text.strip()]
-
-
-def budget_bytes(text: str, peak: int) -> tuple[str, int]:
-    """A budget of the list: a share of plain's peak (not of the machine's memory), or a size."""
-    text = text.strip()
-    if not text.endswith("%"):
-        return text, parse_size(text)
-    if not peak:
-        raise SizeError(f"'{text}' is a share of plain's peak: name it (--peak) or use sizes.")
-    try:
-        share = float(text[:-1]) / 100
-    except ValueError:
-        raise SizeError(f"'{text}' is not a share.") from None
-    return text, max(int(peak * share), SMALLEST_SHARE)
 
 
 def seatings(runs: list[Run], peak: int) -> list[list[Run]]:

@@ -1,0 +1,110 @@
+// Recorded runs under another budget, policy or disk, for Python: part of outsize._sim. What cannot be
+// read or makes no sense is a ValueError, whose text is for the person at the keyboard.
+
+#include <pybind11/pybind11.h>
+
+#include <string>
+#include <utility>
+
+#include "planners/registry/policies.h"
+#include "sim/sim_driver.h"
+#include "sim/trace_program.h"
+
+namespace py = pybind11;
+
+namespace outsize::sim {
+namespace {
+
+constexpr Nanos kPlanEvery = 300'000;  // as the live driver's
+
+// Called without the GIL, now and then, so that Ctrl-C ends the reading of a long trace.
+bool interrupted() {
+  const py::gil_scoped_acquire gil;
+  return PyErr_CheckSignals() != 0;
+}
+
+TraceProgram read(const std::string& path) {
+  Result<TraceProgram> program = [&] {
+    const py::gil_scoped_release no_gil;
+    return read_trace_program(path, interrupted);
+  }();
+  if (program.ok()) return std::move(*program);
+  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+  throw py::value_error(program.error().message());
+}
+
+py::dict said(const SimResult& result) {
+  py::dict answer;
+  answer["time_ns"] = result.time;
+  answer["stall_ns"] = result.stall;
+  answer["peak_bytes"] = result.peak;
+  answer["read_bytes"] = result.stats.read;
+  answer["write_bytes"] = result.stats.written;
+  answer["reads"] = result.stats.reads;
+  answer["writes"] = result.stats.writes;
+  answer["evictions"] = result.stats.evictions;
+  answer["refused_for_budget"] = result.refused_budget;
+  answer["refused_for_space"] = result.refused_io;
+  answer["unserved_raw_access"] = result.fatal;
+  answer["needed_bytes"] = result.stats.need_peak;
+  py::list steps;
+  for (std::size_t i = 0; i < result.time_at_step.size(); ++i) {
+    py::dict step;
+    step["end_ns"] = result.time_at_step[i];
+    step["stall_ns"] = result.stall_at_step[i];
+    step["read_bytes"] = result.at_step[i].read;
+    step["write_bytes"] = result.at_step[i].written;
+    steps.append(step);
+  }
+  answer["at_step"] = steps;
+  py::list problems;
+  for (const std::string& problem : result.problems) problems.append(problem);
+  answer["problems"] = problems;
+  return answer;
+}
+
+// `device`: bytes a second alone and with the other direction busy, and nanoseconds to begin a transfer.
+py::dict run(const TraceProgram& self, const std::string& policy, Bytes budget, const py::dict& device,
+             Bytes spill_limit, bool judge) {
+  ExtentTable unused;
+  if (Policy made = make_policy(policy, unused); !made.planner) {
+    throw py::value_error(made.error.message());
+  }
+  SimOptions options;
+  options.budget = budget;
+  options.policy = policy;
+  const EngineOptions of_engine = engine_options(budget);
+  options.reading_max = of_engine.reading_max;
+  options.writing_max = of_engine.writing_max;
+  options.plan_every = kPlanEvery;
+  options.spill_limit = spill_limit;
+  options.judge = judge;
+  options.link.read_rate = device["read"].cast<Bytes>();
+  options.link.write_rate = device["write"].cast<Bytes>();
+  options.link.mixed_read_rate = device["mixed_read"].cast<Bytes>();
+  options.link.mixed_write_rate = device["mixed_write"].cast<Bytes>();
+  options.link.latency = device["latency_ns"].cast<Nanos>();
+  const SimResult result = [&] {
+    const py::gil_scoped_release no_gil;
+    return SimDriver(self.program, options).run();
+  }();
+  return said(result);
+}
+
+}  // namespace
+
+void bind_trace_runs(py::module_& module) {
+  py::class_<TraceProgram>(module, "TraceProgram", "A recorded run that can be simulated.")
+      .def(py::init(&read), py::arg("path"))
+      .def_readonly("meta", &TraceProgram::meta)
+      .def_readonly("peak", &TraceProgram::peak)
+      .def_readonly("largest", &TraceProgram::largest)
+      .def_readonly("duration_ns", &TraceProgram::duration)
+      .def_readonly("ops", &TraceProgram::ops)
+      .def_readonly("steps", &TraceProgram::steps)
+      .def_readonly("threads_overlap", &TraceProgram::threads_overlap)
+      .def("run", &run, py::arg("policy"), py::arg("budget"), py::arg("device"), py::kw_only(),
+           py::arg("spill_limit") = 0, py::arg("judge") = false);
+}
+
+}  // namespace outsize::sim
