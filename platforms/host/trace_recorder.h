@@ -100,6 +100,10 @@ class TraceRecorder {
   // a training run.
   bool failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
 
+  // After finish().
+  std::uint64_t file_bytes() const { return file_->file_bytes(); }
+  const trace::Totals& totals() const { return file_->encoder().totals(); }
+
  private:
   using Raw = trace::RawEvent::Kind;
   struct Buffer {

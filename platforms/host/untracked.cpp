@@ -19,12 +19,17 @@ void UntrackedLedger::forget_smaller_half() {
 }
 
 // A run ended before this look.
-void UntrackedLedger::end(Run& run, Bytes outside) {
+void UntrackedLedger::end(ThreadId thread, Run& run, Bytes outside) {
   run.over = true;
+  tell_of(thread, run);
   const Bytes back = std::min(run.peak - run.base, run.peak - outside);
   if (back < kNoise) return;
   Bytes& scratch = rises_[run.site].scratch;
   scratch = std::max(scratch, back);
+}
+
+void UntrackedLedger::tell_of(ThreadId thread, const Run& run) const {
+  if (risen_ && run.peak - run.base >= kNoise) risen_(thread, run.site, run.peak - run.base);
 }
 
 void UntrackedLedger::look(Bytes outside, std::span<const Running> running) {
@@ -34,7 +39,7 @@ void UntrackedLedger::look(Bytes outside, std::span<const Running> running) {
     const bool goes_on = std::any_of(running.begin(), running.end(), [&](const Running& op) {
       return op.thread == thread && op.site == run.site && op.serial == run.serial;
     });
-    if (!run.over && !goes_on) end(run, outside);
+    if (!run.over && !goes_on) end(thread, run, outside);
   }
   for (const Running& op : running) {
     if (op.thread >= runs_.size()) runs_.resize(op.thread + 1);
@@ -45,9 +50,12 @@ void UntrackedLedger::look(Bytes outside, std::span<const Running> running) {
     note(op.site, outside - run.base);
   }
   if (running.empty()) {
-    if (op_ran_) between_.base = before;
+    if (op_ran_) between_.base = between_.peak = before;
     between_.base = std::min(between_.base, outside);
+    between_.peak = std::max(between_.peak, outside);
     note(0, outside - between_.base);
+  } else if (!op_ran_) {
+    tell_of(trace::kUnknownThread, between_);
   }
   op_ran_ = !running.empty();
   outside_ = outside;
