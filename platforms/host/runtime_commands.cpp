@@ -94,12 +94,13 @@ void Runtime::Impl::run(const Command& command) {
       if (Status status = mover->unguard(e->range.address, e->range.bytes); !status) {
         die(status.error().message());
       }
+      if (!faulted.empty()) record_resumed(command.extent);
       break;
     case Command::Kind::kForget: forget_copy(command.extent); break;
     case Command::Kind::kRelease: release(command.extent); break;
     case Command::Kind::kResume:
-      if (recorder != nullptr) record_resumed(command.extent);
       mover->resume(e->range.address, e->range.bytes);
+      if (!faulted.empty()) record_resumed(command.extent);
       break;
     case Command::Kind::kPromote: io->promote(command.extent, io_urgency(command.urgency)); break;
     case Command::Kind::kFatal:
@@ -160,6 +161,7 @@ void Runtime::Impl::install(const Command& command) {
   if (!status) die(status.error().message());
   pool->give_back(e.staging);
   e.staging = {};
+  if (!faulted.empty()) record_resumed(command.extent);
 }
 
 void Runtime::Impl::start_write(const Command& command) {

@@ -47,13 +47,17 @@ void Runtime::Impl::record_op_end(ThreadSlot& slot) {
   recorder->op_end(monotonic_now(), slot.id);
 }
 
-// On the service thread: which thread it was that touched the bytes nobody knows.
+// On the service thread: which thread it was that touched the bytes nobody knows, nor which of the small
+// storages of a page.
 void Runtime::Impl::record_fault(ExtentId id, const Fault& fault) {
   const Nanos now = monotonic_now();
-  recorder->raw_access(now, trace::kUnknownThread, fault.address, fault.write);
+  const bool small_ones = extents[id].kind == HostExtent::Kind::kSmall;
+  const std::size_t touched = small_ones ? static_cast<std::size_t>(kPageBytes) : 1;
+  recorder->raw_access(now, trace::kUnknownThread, fault.address, touched, fault.write);
   faulted.emplace(id, now);
 }
 
+// The bytes are there, or may be written.
 void Runtime::Impl::record_resumed(ExtentId id) {
   const auto since = faulted.find(id);
   if (since == faulted.end()) return;

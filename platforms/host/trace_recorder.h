@@ -66,8 +66,8 @@ class TraceRecorder {
   void expose(Nanos now, ThreadId thread, const void* address, std::size_t bytes) noexcept {
     put_range(Raw::kExpose, now, thread, 0, address, bytes);
   }
-  void raw_access(Nanos now, ThreadId thread, const void* address, bool write) noexcept {
-    put_range(Raw::kRawAccess, now, thread, write ? 1 : 0, address, 1);
+  void raw_access(Nanos now, ThreadId thread, const void* address, std::size_t bytes, bool write) noexcept {
+    put_range(Raw::kRawAccess, now, thread, write ? 1 : 0, address, bytes);
   }
   void pin(Nanos now, ThreadId thread, const void* address, std::size_t bytes) noexcept {
     put_range(Raw::kPin, now, thread, 0, address, bytes);

@@ -57,6 +57,7 @@ def enable(
     io_threads: int = 4,
     verify: bool = False,
     decision_log: str | os.PathLike[str] = "",
+    record: str | os.PathLike[str] = "",
 ) -> None:
     """Keeps the bytes of tensors in RAM within `budget` from here on.
 
@@ -70,6 +71,8 @@ def enable(
     disk_write_limit: "2TB/day", or bytes a second: a pace for writes to the disk, kept by waiting.
     faults: "auto", "userfaultfd" or "signal".
     verify: checksum every byte that leaves and check it when it returns.
+    decision_log: a file for every decision of the policy, a line each.
+    record: a file for a trace of the run, which `outsize trace` reads; a few percent of the time.
     """
     global _session
     if turned_off():
@@ -93,6 +96,7 @@ def enable(
         io_threads=io_threads,
         verify=verify,
         decision_log=os.fspath(decision_log),
+        record=os.fspath(record),
     )
     with _lock:
         if _session is not None:

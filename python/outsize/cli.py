@@ -15,6 +15,7 @@ COMMANDS = {
     "demo": "train GPT-2 small plainly and in two fifths and one fifth of its memory, and compare",
     "bench": "time a script plainly, under several budgets, and under the kernel's swap",
     "simulate": "run a recorded log under a smaller budget, without training",
+    "record": "run a training script and record it as a trace",
     "trace": "look into a recorded run: a table, a check, or a form that other tools draw",
     "doctor": "show what this machine offers: memory, disk, page faults, torch",
 }
@@ -132,6 +133,32 @@ def run_parser() -> Parser:
         usage="outsize run [options] {SCRIPT | -m MODULE} [args...]",
         description="Runs a script as python would, with the bytes of its tensors within a budget.",
     )
+    add_run_options(parser)
+    parser.add_argument(
+        "--record", default="", type=output_file, metavar="FILE", help="record a trace of the run there"
+    )
+    return parser
+
+
+def record_parser() -> Parser:
+    parser = Parser(
+        prog="outsize record",
+        usage="outsize record [options] {SCRIPT | -m MODULE} [args...] -o FILE",
+        description="Runs a script as `outsize run` does and records it as a trace.",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        dest="record",
+        type=output_file,
+        metavar="FILE",
+        help="the trace; stands before the script, or as the last two words",
+    )
+    add_run_options(parser)
+    return parser
+
+
+def add_run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--budget",
         default="auto",
@@ -161,7 +188,6 @@ def run_parser() -> Parser:
         "--verify", action="store_true", help="checksum what leaves, check it when it returns"
     )
     parser.add_argument("--quiet", action="store_true", help="no live line, no table")
-    return parser
 
 
 def split_target(
@@ -192,6 +218,24 @@ def command_run(argv: Sequence[str]) -> int:
     args = parser.parse_args(ours)
     if not target:
         fail("what should run? Write `outsize run [options] script.py` or `... -m module`.")
+    return run_target(args, target, is_module)
+
+
+def command_record(argv: Sequence[str]) -> int:
+    parser = record_parser()
+    ours, target, is_module = split_target(parser, argv)
+    args = parser.parse_args(ours)
+    if args.record is None and len(target) > 2 and target[-2] in ("-o", "--output"):
+        args = parser.parse_args([*ours, *target[-2:]])
+        target = target[:-2]
+    if not target or args.record is None:
+        fail("record what, and where to? Write `outsize record [options] script.py -o run.trace`.")
+    return run_target(args, target, is_module)
+
+
+def run_target(args: argparse.Namespace, target: list[str], is_module: bool) -> int:
+    if args.record == "-":
+        fail("a trace goes to a file: name one.")
     if args.budget_rss and args.budget != "auto":
         fail("give --budget (for tensors) or --budget-rss (for the whole process), not both.")
     from outsize.run import run
@@ -257,12 +301,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         "bench": command_bench,
         "demo": command_demo,
         "simulate": command_simulate,
+        "record": command_record,
         "trace": command_trace,
     }[words[0]]
     try:
         code = handler(words[1:])
     except KeyboardInterrupt:
-        if words[0] == "run":  # the script's own
+        if words[0] in ("run", "record"):  # the script's own
             raise
         print(f"outsize {words[0]}: interrupted.", file=sys.stderr)
         code = 130

@@ -7,7 +7,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from outsize import inductor, raw, threads
+from outsize import inductor, raw, record, threads
 from outsize.compiled import Core
 from outsize.counters import Stats
 from outsize.patching import Patches
@@ -31,6 +31,7 @@ class Options:
     io_threads: int = 4
     verify: bool = False
     decision_log: str = ""
+    record: str = ""  # a file to record a trace to
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -62,10 +63,13 @@ class Session:
             options.io_threads,
             options.verify,
             options.decision_log,
+            options.record,
+            self._record_meta(),
         )
         self._warning = ""
         self._tell_warning()
         self._patches = Patches()
+        self.recording: record.Recording | None = None
         self.steps = StepTracker(core.step)
         try:
             self._hook_up()
@@ -83,11 +87,15 @@ class Session:
         raw.cover_faulthandler(self.core, self._patches)
         inductor.cover_inductor(self.core, self._patches)
         self.steps.attach()
+        if self.options.record:
+            self.recording = record.Recording(self.core)
 
     def _unhook(self) -> None:
         self.steps.detach()
         self._patches.undo()
         self.core.include_thread(False)
+        if self.recording is not None:
+            self.recording.end()
 
     def stats(self) -> Stats:
         return Stats.of(self.core.stats(), time.monotonic() - self.started)
@@ -105,6 +113,14 @@ class Session:
         """In a forked child: it goes on without us (the compiled part sees to its bytes)."""
         self.steps.detach()
         self._patches.undo()
+        if self.recording is not None:
+            self.recording.forget()
+
+    def _record_meta(self) -> str:
+        options = self.options
+        if not options.record:
+            return ""
+        return record.meta(options.policy, options.budget, options.budget_rss, self.budget)
 
     def _tell_warning(self) -> None:
         """What is to be said of the spill directory; some of it shows only when it is used."""
