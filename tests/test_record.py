@@ -23,12 +23,13 @@ from torch import nn
 
 torch.manual_seed(5)
 torch.set_num_threads(1)
-model = nn.Sequential(nn.Linear(512, 1024), nn.ReLU(), nn.Dropout(0.5), nn.Linear(1024, 512), nn.Linear(512, 8))
-optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+model = nn.Sequential(nn.Linear(512, 1024), nn.ReLU(), nn.Dropout(0.5), *(nn.Linear(1024, 1024) for _ in range(6)),
+                      nn.Linear(1024, 8))
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
 loss_of = nn.CrossEntropyLoss()
 for step in range(3):
-    out = model(torch.randn(256, 512))
-    loss = loss_of(out, torch.zeros(256, dtype=torch.long))
+    out = model(input=torch.randn(64, 512))
+    loss = loss_of(out, torch.zeros(64, dtype=torch.long))
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
@@ -105,8 +106,8 @@ def test_what_training_did_is_in_the_trace(script: Path, run_outsize, traces):
     fused = [event["args"].get("flags") for event in ops if event["name"].startswith("aten::_fused_adamw_")]
     assert None in fused and "piece" in fused
     assert {"forward", "backward"} == {event["cat"] for event in ops}
-    samples = [event["args"] for event in events if event["name"] == "sample"]
-    assert samples == [{"0 float32": [256, 512]}] * 3
+    samples = [event["args"] for event in events if event.get("name") == "sample"]
+    assert samples == [{"input float32": [64, 512]}] * 3
 
 
 def test_the_same_program_under_a_small_budget(script: Path, run_outsize, traces):
@@ -133,7 +134,7 @@ def test_the_same_program_under_a_small_budget(script: Path, run_outsize, traces
 @pytest.mark.parametrize("end", ["raises", "exits"])
 def test_a_program_that_ends_early_leaves_a_whole_trace(end: str, script: Path, run_outsize, traces):
     trace = script.with_name("run.trace")
-    done = run_outsize("record", "--quiet", "--budget", "12MiB", "train.py", end, "-o", trace)
+    done = run_outsize("record", "--quiet", "--budget", "48MiB", "train.py", end, "-o", trace)
     as_plain = plain(script, end)
     assert (done.returncode, done.stdout) == (as_plain.returncode, as_plain.stdout)
     assert done.stderr == as_plain.stderr
@@ -193,10 +194,10 @@ elif how == "nested":
     nn.MSELoss()(torch.ones(2), torch.ones(2))
 elif how == "compiled":
     outsize.enable("256MiB", record="run.trace")
-    model = torch.compile(nn.Sequential(nn.Linear(8, 8), nn.ReLU()), backend="eager", fullgraph=True)
+    train(torch.compile(nn.Sequential(nn.Linear(8, 8), nn.ReLU()), backend="eager", fullgraph=True))
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU())
+    model.compile(backend="eager", fullgraph=True)
     train(model)
-    model[0].compile(backend="eager", fullgraph=True)
-    train(model[0])
 elif how == "collective":
     import torch.distributed as dist
     dist.init_process_group("gloo", init_method=f"file://{os.getcwd()}/meeting", rank=0, world_size=1)
@@ -233,7 +234,7 @@ def test_only_what_the_session_sees(how: str, itself, traces):
 def test_features_of_nested_inputs_come_once_a_root(itself, traces):
     trace, _ = itself("nested")
     info(traces, trace)
-    samples = [event["args"] for event in exported(traces, trace) if event["name"] == "sample"]
+    samples = [event["args"] for event in exported(traces, trace) if event.get("name") == "sample"]
     assert len(samples) == 1, "not of inner calls, nor of the loss"
     sample = samples[0]
     assert sample.items() >= {
@@ -243,7 +244,8 @@ def test_features_of_nested_inputs_come_once_a_root(itself, traces):
 
 
 def test_a_compiled_model_is_compiled_whole(itself, traces):
-    trace, _ = itself("compiled")
+    trace, said = itself("compiled")
+    assert said == "", "nor is torch's warning of global hooks for the user"
     assert info(traces, trace)["steps"] == 4
 
 
@@ -258,7 +260,7 @@ def test_features_are_bounded():
     import torch
     from outsize.record import FEATURES_MAX, VALUES_MAX, features_of
 
-    features = features_of([[torch.ones(1)] * 1000, list(range(1000)), {"a": 1}])
+    features = features_of([[torch.ones(1)] * 1000, list(range(1000))], {"a": 1})
     assert len(features) == FEATURES_MAX
     assert features[0] == ("0 length", [1000.0])
-    assert len(features_of([list(range(1000))])[0][1]) == VALUES_MAX
+    assert len(features_of([list(range(1000))], {})[0][1]) == VALUES_MAX

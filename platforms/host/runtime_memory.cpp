@@ -152,7 +152,9 @@ Result<void*> Runtime::allocate(std::size_t bytes) {
                                                                   : m.allocate_small(slot, bytes);
   const Bytes live = m.large_live + m.small->live();
   if (live > m.tensor_peak) m.tensor_peak = live;
-  if (m.recorder != nullptr && memory.ok()) [[unlikely]] m.recorder->birth(monotonic_now(), slot.id, *memory, bytes);
+  if (m.recorder != nullptr && memory.ok()) [[unlikely]] {
+    m.recorder->birth(m.recorder->latest(), slot.id, *memory, bytes);
+  }
   return memory;
 }
 
@@ -165,7 +167,7 @@ void Runtime::deallocate(void* address) noexcept {
   Impl& m = *the_impl();
   if (m.in_child.load(std::memory_order_relaxed)) return;  // the parent's
   std::lock_guard guard(m.lock);
-  if (m.recorder != nullptr) [[unlikely]] m.recorder->death(monotonic_now(), Impl::thread_id(), address);
+  if (m.recorder != nullptr) [[unlikely]] m.recorder->death(m.recorder->latest(), Impl::thread_id(), address);
   const ExtentId id = m.extent_at(address);
   HostExtent& e = m.extents[id];
   if (e.kind == HostExtent::Kind::kSmall) {

@@ -90,6 +90,9 @@ class TraceRecorder {
   void name_site(Nanos now, ThreadId thread, SiteId site, std::string name);
   void sample(Nanos now, ThreadId thread, std::vector<std::pair<std::string, std::vector<double>>> features);
 
+  // Of the latest event: near enough for what cannot afford a look at the clock.
+  Nanos latest() const noexcept { return latest_; }
+
   // --- by the owner
 
   // Writes what is left and the end. No recording function may be called any more. kIo where the
@@ -120,6 +123,7 @@ class TraceRecorder {
   }
   void put(Raw kind, Nanos now, ThreadId thread, std::uint8_t flags, std::uint64_t b) noexcept {
     trace::RawEvent& raw = next();
+    latest_ = now;
     raw.a = static_cast<std::uint64_t>(now);
     raw.b = b;
     raw.thread = thread;
@@ -144,7 +148,7 @@ class TraceRecorder {
   trace::RawEvent* records_ = nullptr;
   std::size_t used_ = 0, capacity_ = 0;
   std::size_t filling_ = 0;  // 0 or 1
-  Nanos held_up_ = 0;
+  Nanos held_up_ = 0, latest_ = 0;
 
   // The buffer that the thread has, if any: it is its own until it says kNone.
   static constexpr int kNone = -1, kStop = -2;

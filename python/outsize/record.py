@@ -13,6 +13,8 @@ import logging
 import sys
 import threading
 import time
+import types
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -56,12 +58,12 @@ def script() -> str:
     return str(spec.name) if spec is not None else sys.argv[0]
 
 
-def features_of(arguments: Sequence[Any]) -> Features:
+def features_of(arguments: Sequence[Any], named: Mapping[str, Any]) -> Features:
     """Shapes and dtypes of tensors, numbers, and lengths of what holds them, in the order of the
     arguments; of so many, the first. No byte of a tensor is read."""
     found: Features = []
-    for index, argument in enumerate(arguments):
-        _look_at(argument, str(index), found)
+    for name, argument in [*enumerate(arguments), *named.items()]:
+        _look_at(argument, str(name), found)
     return found
 
 
@@ -92,6 +94,12 @@ def _look_at(value: Any, name: str, found: Features) -> None:
             _look_at(item, f"{name}.{index}", found)
 
 
+def _keywords_of(caller: types.FrameType) -> Mapping[str, Any]:
+    """Keyword arguments of a module's call: global hooks are not given them, whoever calls them has them."""
+    keywords = caller.f_locals.get("kwargs")
+    return keywords if isinstance(keywords, dict) else {}
+
+
 class SampleWatch:
     """Tells of the inputs of each outermost call of a module with parameters (a loss has none), but
     not within a backward pass, where checkpointing calls modules again. A thread has its own depth."""
@@ -104,6 +112,8 @@ class SampleWatch:
     def attach(self) -> None:
         from torch.nn.modules import module
 
+        # torch warns of global hooks that fire once more for a compiled module. To ours it is one call.
+        warnings.filterwarnings("ignore", r"Using `torch.compile\(module\)` when there are global hooks")
         self._hooks = [
             module.register_module_forward_pre_hook(self._before),
             module.register_module_forward_hook(self._after, always_call=True),
@@ -125,7 +135,7 @@ class SampleWatch:
             return
         try:
             if next(module.parameters(), None) is not None:
-                self._tell(features_of(arguments))
+                self._tell(features_of(arguments, _keywords_of(sys._getframe(1))))
         except Exception as error:  # an odd input is no reason to stop the program
             _log.debug("a sample was not recorded: %s", error)
 
