@@ -189,6 +189,7 @@ void SimDriver::granted(ThreadId id) {
   if (action.kind == Action::Kind::kBirth) {
     memory_.born(t.extent, false);
     objects_[action.object].extent = t.extent;
+    counts(action.bytes);
     return;
   }
   op_runs(action);
@@ -260,6 +261,12 @@ bool SimDriver::end_op(ThreadId id, Thread& t, const Action& action) {
 }
 
 bool SimDriver::birth(ThreadId id, Thread& t, const Action& action) {
+  if (!room_below(action.bytes)) {
+    t.extent = new_extent();
+    t.since = now_;
+    refused(id, Refusal::kIo);
+    return false;
+  }
   Input input;
   input.kind = Input::Kind::kAlloc;
   input.thread = id;
@@ -283,6 +290,7 @@ void SimDriver::adopt(const Action& action) {
   bytes_[input.extent] = action.bytes;
   objects_[action.object].extent = input.extent;
   memory_.born(input.extent, action.flag);
+  counts(action.bytes);
   feed(input);
 }
 
@@ -290,6 +298,7 @@ void SimDriver::death(const Action& action) {
   const ExtentId extent = extent_of(action.object);
   if (extent == kNoExtent) return;
   objects_[action.object].extent = kNoExtent;
+  alive_ -= bytes_[extent];
   Input input;
   input.kind = Input::Kind::kDeath;
   input.extent = extent;

@@ -98,6 +98,10 @@ class SimDriver {
   Outcome feed(const Input& input);
   void obey(const Command& command);
   void judge_full(Bytes missing);
+  void judge_fatal(ExtentId id);
+  Bytes spare_below(Bytes bytes) const;
+  bool room_below(Bytes bytes) const;
+  void counts(Bytes bytes);
   Bytes wanted(ThreadId id) const;
   bool take_slot(ExtentId id);
   void give_slot(ExtentId id);
@@ -127,6 +131,7 @@ class SimDriver {
   std::vector<ExtentId> roomless_;    // writes for which there is no room below
   std::vector<Bytes> slots_;          // by extent: its room below
   Bytes spilled_ = 0;                 // their sum
+  Bytes alive_ = 0, largest_ = 0;     // of what was born and has not died; the largest that ever was
   std::vector<OperandRef> operands_;  // scratch
   Commands commands_;
   int told_ = 0;                      // refusals in this step

@@ -92,6 +92,7 @@ void SimDriver::obey(const Command& command) {
     case Command::Kind::kPromote: link_.promote(id, command.urgency); break;
     case Command::Kind::kFatal:
       judge_full(bytes_[id]);
+      judge_fatal(id);
       result_.fatal = true;
       break;
   }
@@ -120,6 +121,32 @@ void SimDriver::judge_full(Bytes missing) {
   if (engine_->free() < missing && missing <= room) {
     problem("there was room for " + std::to_string(missing) + " bytes, and somebody was told otherwise");
   }
+}
+
+// The rule of the live driver (runtime_memory.cpp): who is born must fit, and so must the exchange of any
+// extent for another when RAM is full and so is the next tier.
+Bytes SimDriver::spare_below(Bytes bytes) const {
+  return std::min(2 * std::max(largest_, bytes), options_.spill_limit / 4);
+}
+
+bool SimDriver::room_below(Bytes bytes) const {
+  const Bytes below = alive_ + bytes - engine_->budget();
+  return options_.spill_limit == 0 || below <= 0 || below + spare_below(bytes) <= options_.spill_limit;
+}
+
+void SimDriver::counts(Bytes bytes) {
+  alive_ += bytes;
+  largest_ = std::max(largest_, bytes);
+}
+
+// A raw access cannot be told that there is no room. What that rule let be born must not need to be.
+void SimDriver::judge_fatal(ExtentId id) {
+  if (mad() || options_.link.fail_one_in > 0 || options_.no_slot_one_in > 0) return;
+  if (bytes_[id] > engine_->budget() || spare_below(0) < 2 * largest_ || !room_below(0)) return;
+  for (const Object& object : objects_) {
+    if (object.pins > 0) return;  // by the program: they never leave
+  }
+  problem("a raw access to extent " + std::to_string(id) + " cannot be served, though everything alive fits");
 }
 
 Bytes SimDriver::wanted(ThreadId id) const {

@@ -62,7 +62,7 @@ def test_the_spill_limit_is_kept(unlimited: tuple[str, dict[str, Any]], tmp_path
     assert unlimited[1]["spill_file"] > limit
     done, stats = run(tmp_path, "--spill-limit", "48MiB")
     assert done.returncode == 1
-    assert "outsize.SpillError" in done.stderr and "its limit is 48 MiB" in done.stderr
+    assert "outsize.SpillError" in done.stderr and "its limit is 48.0 MiB" in done.stderr
     assert "--spill-limit" in done.stderr
     assert 0 < stats["spill_file"] <= limit
 

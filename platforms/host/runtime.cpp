@@ -148,6 +148,20 @@ Status Runtime::Impl::start(const RuntimeOptions& wanted) {
   return {};
 }
 
+// Tensors of an earlier session are here still. What exceeds the new budget leaves before anything runs;
+// what cannot (the disk fails) is told to the ops that need room.
+void Runtime::Impl::fit_into_budget(std::unique_lock<RuntimeLock>& guard) {
+  if (engine->free() >= 0) return;
+  change_budget(options.budget);
+  while (engine->free() < 0 && engine->writing() > 0) {
+    guard.unlock();
+    usleep(500);
+    guard.lock();
+  }
+  trim_to_budget();
+  pool->reset_peak();
+}
+
 Result<std::unique_ptr<Runtime>> Runtime::create(const RuntimeOptions& options) {
   if (current_.load() != nullptr) {
     return Error{ErrorCode::kInvalidArgument, "outsize is already running in this process", "",
@@ -161,8 +175,9 @@ Result<std::unique_ptr<Runtime>> Runtime::create(const RuntimeOptions& options) 
                    [] { the_impl_->after_fork_child(); });
   }
   {
-    std::lock_guard guard(the_impl_->lock);
+    std::unique_lock guard(the_impl_->lock);
     if (Status status = the_impl_->start(options); !status) return status.error();
+    the_impl_->fit_into_budget(guard);
   }
   the_impl_->cover_modules();
   std::unique_ptr<Runtime> runtime(new Runtime);
@@ -314,7 +329,10 @@ void Runtime::step() {
   if (m.recorder != nullptr) m.recorder->step(input.now, Impl::thread_id());
   m.feed(input);
   m.small->step();
-  if (m.spill) m.spill->reclaim();
+  if (m.spill) {
+    m.room_below(0).ok();  // so that it is not given back
+    m.spill->reclaim();
+  }
 }
 
 // --- the end ----------------------------------------------------------------------------------

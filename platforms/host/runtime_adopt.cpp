@@ -242,6 +242,7 @@ bool Runtime::Impl::adopt_range(AdoptedRange range, bool file) {
     e.asked = bytes;
     range.pieces.push_back(id);
     large_live += bytes;
+    counts(id, true);
     if (!absent) pool->add_present(bytes);
     Input input;
     input.kind = Input::Kind::kAdopt;

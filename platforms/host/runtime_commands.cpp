@@ -124,6 +124,7 @@ void Runtime::Impl::evict(ExtentId id) {
 }
 
 void Runtime::Impl::bury(ExtentId id) {
+  counts(id, false);
   Input input;
   input.kind = Input::Kind::kDeath;
   input.extent = id;
@@ -173,6 +174,7 @@ void Runtime::Impl::start_write(const Command& command) {
       return;
     }
     e.slot = *reserved;
+    if (e.source_fd >= 0) alive_bytes += e.range.bytes;
   }
   no_room.reset();
   if (Status status = mover->guard(e.range.address, e.range.bytes); !status) {
@@ -211,8 +213,10 @@ void Runtime::Impl::no_slot(ExtentId id, const Error& error) {
 
 void Runtime::Impl::forget_copy(ExtentId id) {
   HostExtent& e = extents[id];
-  if (e.slot.valid()) spill->release(e.slot);
+  if (!e.slot.valid()) return;
+  spill->release(e.slot);
   e.slot = {};
+  if (e.source_fd >= 0) alive_bytes -= e.range.bytes;
 }
 
 void Runtime::Impl::release(ExtentId id) {

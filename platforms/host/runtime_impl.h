@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -17,6 +18,7 @@
 #include "core/trace/decision_log.h"
 #include "platforms/host/clock.h"
 #include "platforms/host/io_pool.h"
+#include "platforms/host/machine_error.h"
 #include "platforms/host/memory_watch.h"
 #include "platforms/host/page_mover.h"
 #include "platforms/host/page_pool.h"
@@ -103,6 +105,7 @@ struct Runtime::Impl {
   // --- set-up (runtime.cpp)
   static Result<std::unique_ptr<Impl>> make(const RuntimeOptions& options);
   Status start(const RuntimeOptions& options);
+  void fit_into_budget(std::unique_lock<RuntimeLock>& guard);
   Status stop();
   Status bring_back();                       // the greater part of stop()
   void start_watch();
@@ -144,6 +147,8 @@ struct Runtime::Impl {
   Status wait(ThreadSlot& slot, trace::WaitCause cause, const char* doing, Nanos since);
   Status begin_op(ThreadSlot& slot, SiteId site, std::span<const Operand> operands, bool in_backward);
   void end_op(ThreadSlot& slot);
+  Status room_below(Bytes bytes);
+  void counts(ExtentId id, bool alive);
   Bytes min_budget() const;
   Bytes file_size() const { return spill ? spill->size() : 0; }
 
@@ -240,6 +245,8 @@ struct Runtime::Impl {
   const char* stray = nullptr;  // last raw access to no tensor, and how often in a row
   int strays = 0;
   Nanos stall = 0, last_plan = 0;
+  Bytes alive_bytes = 0;     // bytes of extents that RAM and the spill file hold between them
+  Bytes largest_extent = 0;  // of these, ever
   Bytes large_live = 0, tensor_peak = 0, verified_bytes = 0;
   Nanos verify = 0;
   ResidentSize resident_size;
@@ -249,8 +256,6 @@ struct Runtime::Impl {
   Bytes process_peak = 0;
   std::atomic<bool> in_child{false};
 };
-
-std::string mib(Bytes bytes);  // rounded up, as messages say it
 
 // The Impl of this process, kept for its life once made: addresses outlive every Runtime.
 Runtime::Impl* the_impl() noexcept;

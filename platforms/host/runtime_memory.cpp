@@ -57,8 +57,34 @@ void Runtime::Impl::room_in_own_op(ThreadSlot& slot, Bytes bytes, const char* do
   else if (slot.refusal == Refusal::kIo) io_error_pending = true;  // the next op tells
 }
 
+// What RAM cannot hold the spill file must, before it is born: and beside it two of the largest, with
+// which any extent can be brought back when both are full. A raw access needs that: it cannot be told.
+Status Runtime::Impl::room_below(Bytes bytes) {
+  const Bytes below = alive_bytes + bytes - options.budget;
+  if (below <= 0) return {};
+  Status status = spill->hold(below, 2 * std::max(largest_extent, bytes));
+  if (status) return {};
+  Error error = status.error();
+  error.what = "another " + mib(bytes) + " make " + mib(alive_bytes + bytes) + " of tensors, of which RAM may hold " +
+               mib(options.budget) + ". " + error.what;
+  return error;
+}
+
+// Bytes that are the user's file still need no room of ours.
+void Runtime::Impl::counts(ExtentId id, bool is_alive) {
+  const HostExtent& e = extents[id];
+  if (e.kind == HostExtent::Kind::kNone || e.source_fd >= 0) return;
+  alive_bytes += is_alive ? e.range.bytes : -e.range.bytes;
+  largest_extent = std::max(largest_extent, e.range.bytes);
+}
+
 Result<ExtentId> Runtime::Impl::new_extent_in_op(ThreadSlot& slot, Bytes bytes,
                                                  HostExtent::Kind kind, const char* doing) {
+  if (kind != HostExtent::Kind::kNone) {
+    if (Status status = room_below(bytes); !status) {
+      return told_in_op(status.error(), doing, slot.sites.empty() ? 0 : slot.sites.back());
+    }
+  }
   Input input;
   input.kind = Input::Kind::kAlloc;
   input.thread = slot.id;
@@ -100,6 +126,7 @@ void Runtime::Impl::give_pages(ThreadSlot& slot) {
   extents[id].range = *range;
   const auto chunk = static_cast<std::size_t>((range->address - arena) / kChunkBytes);
   for (std::uint32_t i = 0; i < range->chunks; ++i) chunk_owner[chunk + i] = id;
+  counts(id, true);
 }
 
 Result<void*> Runtime::Impl::allocate_large(ThreadSlot& slot, std::size_t bytes) {

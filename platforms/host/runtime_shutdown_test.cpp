@@ -16,6 +16,7 @@ TEST_F(RuntimeTest, ShutdownBringsEverythingBackAndANewOneGoesOn) {
       t.fill(t.seed + 7);
     }
     runtime = make(mechanism, 16 * kMiB, "ondemand");
+    EXPECT_LE(runtime->stats().resident_peak, 16 * kMiB) << "what exceeds it left before anything ran";
     tensors.push_back(birth(*runtime, 2 * kMiB, 70));
     for (const Tensor& t : tensors) {
       const Operand read = t.operand(Access::kRead);

@@ -42,11 +42,6 @@ class Unlocked {
 
 void Runtime::set_wait_hooks(WaitHooks hooks) noexcept { wait_hooks_ = hooks; }
 
-std::string mib(Bytes bytes) {
-  const Bytes tenths = (bytes * 10 + kMiB - 1) / kMiB;
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " MiB";
-}
-
 ThreadSlot& Runtime::Impl::make_slot() {
   thread_local SlotLease lease;
   std::lock_guard guard(lock);
@@ -73,10 +68,13 @@ Error Runtime::Impl::budget_error(Bytes needed, const char* doing, SiteId site) 
                             " of tensors in memory at once (operands, results and workspace), ";
   const std::string of_which = kept > 0 ? ", of which " + mib(kept) + " are pinned." : ".";
   if (options.process_budget > 0) {
+    const Bytes fits = std::max<Bytes>(untracked.tensors_in(options.process_budget), 0);
+    const std::string held = options.budget > fits + kMiB
+                                 ? " (they keep " + mib(options.budget) + ", for the largest of them)" : "";
     return Error{ErrorCode::kOutOfBudget,
                  needs + "the budget of " + mib(options.process_budget) + " for the whole process leaves " +
-                     mib(options.budget) + " beside " + mib(untracked.outside()) + " that are no tensors, " +
-                     mib(untracked.coming()) + " for scratch and " +
+                     mib(std::min(fits, options.budget)) + held + " beside " + mib(untracked.outside()) +
+                     " that are no tensors, " + mib(untracked.coming()) + " for scratch and " +
                      mib(UntrackedLedger::margin(options.process_budget)) + " kept free" + of_which,
                  doing,
                  "Give a --budget-rss of at least " + std::to_string(untracked.whole_for(needed + kept) / kMiB) +

@@ -27,7 +27,8 @@ Status Runtime::Impl::derive_budget() {
     return Error{ErrorCode::kInvalidArgument, "the process holds " + mib(held) +
                  " already (tensors made before outsize was switched on are among them), which leaves nothing of a "
                  "budget of " + mib(options.process_budget) + " for all of it", "budget-rss",
-                 "Give at least " + mib(held + held / 32 + kStart) + ", or switch outsize on before the model is made."};
+                 "Give at least " + mib(held + held / 32 + kStart) + ", of which " + mib(kStart) +
+                     " are for libraries that load later and some tensors."};
   }
   return {};
 }
@@ -79,6 +80,7 @@ void Runtime::Impl::change_budget(Bytes bytes) {
   input.bytes = bytes;
   feed(input);
   trim_to_budget();
+  room_below(0).ok();  // while there is room to reserve; who is born is told
 }
 
 // Called before the op's operands are pinned: others make way while that is possible. With the lock held.

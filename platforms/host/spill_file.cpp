@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 #include <vector>
 
 #include "platforms/host/machine_error.h"
@@ -28,6 +27,10 @@ constexpr Bytes kSmallestHole = 16 * kMiB;
 // A training step frees and takes the same space again: what was in use within this many calls of
 // reclaim() stays reserved.
 constexpr std::size_t kMemory = 4;
+// Where others give an errno: nothing failed, the limit is reached.
+constexpr int kAtLimit = -1;
+// A limit below this holds no tensor worth spilling; its unit was forgotten.
+constexpr Bytes kLimitMin = kMiB;
 
 struct Named {
   std::uint32_t magic;
@@ -46,12 +49,6 @@ const char* name_of(const Named (&list)[N], std::uint32_t magic) {
     if (entry.magic == magic) return entry.name;
   }
   return nullptr;
-}
-
-// In tenths, rounded up, where it is no whole number: a small storage must not be "0 MiB".
-std::string mib(Bytes bytes) {
-  const Bytes tenths = (bytes * 10 + kMiB - 1) / kMiB;
-  return std::to_string(tenths / 10) + (tenths % 10 == 0 ? "" : "." + std::to_string(tenths % 10)) + " MiB";
 }
 
 // Opens a file without a name, around the page cache where the file system can.
@@ -85,13 +82,14 @@ int try_page(int fd) {
 
 class File final : public SpillFile {
  public:
-  File(std::string directory, int fd, Bytes limit, Bytes disk_size, std::string warning)
-      : directory_(std::move(directory)), warning_(std::move(warning)), fd_(fd), limit_(limit),
+  File(std::string directory, int fd, Bytes limit, bool given, Bytes disk_size, std::string warning)
+      : directory_(std::move(directory)), warning_(std::move(warning)), fd_(fd), limit_(limit), given_(given),
         disk_size_(disk_size) {}
   ~File() override;
 
   Result<Slot> allocate(Bytes bytes) override;
   void release(const Slot& slot) noexcept override;
+  Status hold(Bytes bytes, Bytes spare) override;
   void reclaim() noexcept override;
   void before_fork() override;
   void after_fork_parent() override;
@@ -109,16 +107,20 @@ class File final : public SpillFile {
     std::uint64_t id;
     int read_end;  // at end of file when the child and its children are gone; -1: cannot know
   };
-  std::optional<Error> grow_for(Bytes bytes);
+  int grow(Bytes missing);
+  int fill_holes(Bytes missing);
   int reserve(std::int64_t offset, Bytes bytes);
-  Error no_space(Bytes bytes, int error) const;
+  Error no_space(const std::string& what, Bytes size, int error) const;
+  Error no_slot(Bytes bytes, int error) const;
   void look_after_children() noexcept;
   void punch(std::int64_t offset, Bytes bytes) noexcept;
 
   const std::string directory_;
   std::string warning_;
   const int fd_;
-  const Bytes limit_, disk_size_;
+  const Bytes limit_;
+  const bool given_;  // the limit, by the user
+  const Bytes disk_size_;
   SlotMap slots_;
   RangeSet<std::int64_t> holes_;  // free ranges given back; reserved again before use
   Bytes hole_bytes_ = 0;
@@ -140,16 +142,27 @@ File::~File() {
   close(fd_);
 }
 
-Error File::no_space(Bytes bytes, int error) const {
-  std::string what = "The spill file in " + directory_ + " cannot take another " + mib(bytes) + ": " +
-                     mib(slots_.used()) + " of " + mib(size()) + " in use";
-  if (error == 0) {
-    return Error{ErrorCode::kOutOfSpace, what + ", and its limit is " + mib(limit_) + ".", {},
-                 "Raise --spill-limit, raise --budget, or name a larger disk with --spill-dir."};
+// `what` it cannot do, where the file would have to be `size` long; `error` of fallocate, or kAtLimit.
+Error File::no_space(const std::string& what, Bytes size, int error) const {
+  const std::string text = "The spill file in " + directory_ + what;
+  if (error != kAtLimit) {
+    return Error{error == ENOSPC || error == EDQUOT ? ErrorCode::kOutOfSpace : ErrorCode::kIo,
+                 text + ", and fallocate failed: " + errno_text(error) + ".", {},
+                 "Free space there, raise --budget, or name a larger disk with --spill-dir."};
   }
-  return Error{error == ENOSPC || error == EDQUOT ? ErrorCode::kOutOfSpace : ErrorCode::kIo,
-               what + ", and fallocate failed: " + errno_text(error) + ".", {},
-               "Free space there, raise --budget, or name a larger disk with --spill-dir."};
+  if (given_) {
+    return Error{ErrorCode::kOutOfSpace, text + ", and its limit is " + mib(limit_) + ".", {},
+                 "Raise --spill-limit to " + mib(size) + " or more, raise --budget, or name a larger disk with "
+                 "--spill-dir."};
+  }
+  return Error{ErrorCode::kOutOfSpace, text + ", and of what was free there at the start it may have " + mib(limit_) +
+               ": " + mib(kReserveForOthers) + " are left for others.", {},
+               "Free space there and start anew, raise --budget, or name a larger disk with --spill-dir."};
+}
+
+Error File::no_slot(Bytes bytes, int error) const {
+  return no_space(" cannot take another " + mib(bytes) + ": " + mib(slots_.used()) + " of " + mib(size()) + " in use",
+                  slots_.end() + bytes, error);
 }
 
 int File::reserve(std::int64_t offset, Bytes bytes) {
@@ -166,22 +179,21 @@ int File::reserve(std::int64_t offset, Bytes bytes) {
   return ftruncate(fd_, offset + bytes) == 0 ? 0 : errno;
 }
 
-// Makes room for `bytes` at the end of the file.
-std::optional<Error> File::grow_for(Bytes bytes) {
-  const Bytes missing = slots_.missing_at_end(bytes);
-  if (slots_.end() + missing > limit_) return no_space(bytes, 0);
+// Adds `missing` bytes at the end of the file, or more. 0, an errno, or kAtLimit.
+int File::grow(Bytes missing) {
+  if (slots_.end() + missing > limit_) return kAtLimit;
   for (Bytes step : {std::min(std::max(kGrowth, missing), limit_ - slots_.end()), missing}) {
     const int error = reserve(slots_.end(), step);
     if (error == 0) {
       slots_.grow(step);
-      return std::nullopt;
+      return 0;
     }
     // A failed fallocate may have reserved part of it and moved the end.
     (void)!ftruncate(fd_, slots_.end());
-    if (error != ENOSPC && error != EDQUOT && error != EFBIG) return no_space(bytes, error);
-    if (step == missing) return no_space(bytes, error);
+    if (error != ENOSPC && error != EDQUOT && error != EFBIG) return error;
+    if (step == missing) return error;
   }
-  return std::nullopt;
+  return 0;
 }
 
 Result<Slot> File::allocate(Bytes bytes) {
@@ -193,13 +205,13 @@ Result<Slot> File::allocate(Bytes bytes) {
   look_after_children();
   std::int64_t offset = slots_.take(bytes);
   if (offset < 0) {
-    if (auto error = grow_for(bytes)) return *std::move(error);
+    if (const int error = grow(slots_.missing_at_end(bytes)); error != 0) return no_slot(bytes, error);
     offset = slots_.take(bytes);
   }
   if (const Bytes hole = holes_.overlap(offset, offset + bytes); hole > 0) {
     if (const int error = reserve(offset, bytes); error != 0) {
       slots_.release(offset, bytes);
-      return no_space(bytes, error);
+      return no_slot(bytes, error);
     }
     holes_.erase(offset, offset + bytes);
     hole_bytes_ -= hole;
@@ -212,6 +224,39 @@ void File::release(const Slot& slot) noexcept {
   if (in_child_ || !slot.valid()) return;
   look_after_children();
   slots_.release(slot.offset, slot.bytes);
+}
+
+// Space that was given back and still lies inside the file, until `missing` bytes are ours again.
+int File::fill_holes(Bytes missing) {
+  for (const auto& [offset, bytes] : slots_.free_runs()) {
+    if (missing <= 0) return 0;
+    const Bytes hole = holes_.overlap(offset, offset + bytes);
+    if (hole == 0) continue;
+    if (const int error = reserve(offset, bytes); error != 0) return error;
+    holes_.erase(offset, offset + bytes);
+    hole_bytes_ -= hole;
+    missing -= hole;
+  }
+  return 0;
+}
+
+Status File::hold(Bytes bytes, Bytes spare) {
+  if (in_child_) return {};
+  spare = std::min(spare, limit_ / 4);
+  const Bytes wanted = round_up(bytes + spare, kPageBytes);
+  const auto missing = [&] { return wanted - (size() - slots_.quarantined()); };
+  if (missing() > 0) {
+    look_after_children();
+    int error = fill_holes(missing());
+    if (error == 0 && missing() > 0) error = grow(missing());
+    if (error != 0) {
+      return no_space(" cannot hold " + mib(bytes) + " and, to exchange tensors when RAM is full as well, " + mib(spare) +
+                          " that stay free",
+                      slots_.end() + missing(), error);
+    }
+  }
+  peak_ = std::max(peak_, wanted + slots_.quarantined());
+  return {};
 }
 
 void File::punch(std::int64_t offset, Bytes bytes) noexcept {
@@ -340,6 +385,11 @@ const char* network_file_system(std::uint32_t magic) { return name_of(kNetworkFi
 
 Result<std::unique_ptr<SpillFile>> SpillFile::create(const Options& options) {
   const std::string& directory = options.directory;
+  if (options.limit > 0 && options.limit < kLimitMin) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "A spill limit of " + std::to_string(options.limit) + " bytes holds no tensor.", {},
+                 "Give --spill-limit with a unit, such as 20GiB."};
+  }
   struct statfs system {};
   std::string warning;
   if (Status status = check_directory(directory, &system, &warning); !status) return status.error();
@@ -379,7 +429,7 @@ Result<std::unique_ptr<SpillFile>> SpillFile::create(const Options& options) {
   (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
   const Bytes disk_size = static_cast<Bytes>(system.f_blocks) * static_cast<Bytes>(system.f_frsize);
   return std::unique_ptr<SpillFile>(
-      std::make_unique<File>(directory, fd, limit, disk_size, std::move(warning)));
+      std::make_unique<File>(directory, fd, limit, options.limit > 0, disk_size, std::move(warning)));
 }
 
 }  // namespace outsize::host

@@ -83,7 +83,7 @@ TEST_F(SpillFileTest, LimitIsObeyedToTheByteAndExplained) {
   auto more = file_->allocate(11 * kMiB);
   ASSERT_FALSE(more.ok());
   EXPECT_EQ(more.error().code, ErrorCode::kOutOfSpace);
-  EXPECT_NE(more.error().message().find("limit is 80 MiB"), std::string::npos) << more.error().message();
+  EXPECT_NE(more.error().message().find("limit is 80.0 MiB"), std::string::npos) << more.error().message();
   EXPECT_NE(more.error().message().find("--spill-limit"), std::string::npos);
   take(10 * kMiB);
   EXPECT_EQ(file_->size(), 80 * kMiB);
@@ -125,6 +125,45 @@ TEST_F(SpillFileTest, SpaceThatEveryStepUsesAgainStays) {
     EXPECT_GE(file_->size(), 100 * kMiB);
     EXPECT_LE(file_->size(), 164 * kMiB);
   }
+}
+
+TEST_F(SpillFileTest, WhatIsHeldIsReservedAndStays) {
+  open(400 * kMiB);
+  ASSERT_TRUE(file_->hold(150 * kMiB, 20 * kMiB).ok());
+  EXPECT_GE(on_disk(), 170 * kMiB);
+  std::vector<Slot> slots;
+  for (int i = 0; i < 7; ++i) slots.push_back(take(20 * kMiB));
+  for (int step = 0; step < 8; ++step) {
+    ASSERT_TRUE(file_->hold(150 * kMiB, 20 * kMiB).ok());
+    file_->reclaim();
+    EXPECT_GE(on_disk(), 170 * kMiB);
+  }
+  for (int i = 0; i < 7; i += 2) file_->release(slots[static_cast<std::size_t>(i)]);
+  reclaim_often();
+  ASSERT_LT(on_disk(), 150 * kMiB) << "holes to fill again";
+  ASSERT_TRUE(file_->hold(150 * kMiB, 20 * kMiB).ok());
+  EXPECT_GE(on_disk(), 170 * kMiB);
+  EXPECT_LE(file_->size(), 170 * kMiB + 64 * kMiB);
+}
+
+TEST_F(SpillFileTest, WhatCannotBeHeldIsExplained) {
+  open(80 * kMiB);
+  EXPECT_TRUE(file_->hold(60 * kMiB, 200 * kMiB).ok()) << "of a small limit a quarter is to spare";
+  const Status more = file_->hold(61 * kMiB, 200 * kMiB);
+  ASSERT_FALSE(more.ok());
+  EXPECT_EQ(more.error().code, ErrorCode::kOutOfSpace);
+  EXPECT_NE(more.error().message().find("cannot hold 61.0 MiB and, to exchange tensors"), std::string::npos)
+      << more.error().message();
+  EXPECT_NE(more.error().message().find("Raise --spill-limit to 81.0 MiB or more"), std::string::npos)
+      << more.error().message();
+  EXPECT_TRUE(file_->hold(60 * kMiB, 20 * kMiB).ok());
+}
+
+TEST_F(SpillFileTest, ALimitWithoutItsUnitIsNotTakenForAFullDisk) {
+  const auto made = SpillFile::create({directory_, 512});
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(made.error().message().find("512 bytes holds no tensor. Give --spill-limit with a unit"), std::string::npos);
 }
 
 TEST_F(SpillFileTest, RamIsRefused) {

@@ -8,6 +8,7 @@ recorded a hook looks at the inputs of the outermost module, and at nothing else
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import logging
 import sys
@@ -113,7 +114,7 @@ class SampleWatch:
         from torch.nn.modules import module
 
         # torch warns of global hooks that fire once more for a compiled module. To ours it is one call.
-        warnings.filterwarnings("ignore", r"Using `torch.compile\(module\)` when there are global hooks")
+        warnings.filterwarnings("ignore", "Using `torch.compile.module.` when there are global hooks")
         self._hooks = [
             module.register_module_forward_pre_hook(self._before),
             module.register_module_forward_hook(self._after, always_call=True),
@@ -133,11 +134,10 @@ class SampleWatch:
         depth = inside.depth = getattr(inside, "depth", 0) + 1
         if depth > 1 or torch._C._current_graph_task_id() != -1:
             return
-        try:
+        caller = sys._getframe(1)
+        with contextlib.suppress(Exception):  # an odd input is no reason to stop the program
             if next(module.parameters(), None) is not None:
-                self._tell(features_of(arguments, _keywords_of(sys._getframe(1))))
-        except Exception as error:  # an odd input is no reason to stop the program
-            _log.debug("a sample was not recorded: %s", error)
+                self._tell(features_of(arguments, _keywords_of(caller)))
 
     def _after(self, module: Any, arguments: Any, result: Any) -> None:
         import torch

@@ -56,6 +56,7 @@ def _peak(stats: Stats) -> str:
             f"{format_bytes(stats.resident_peak)} of tensors; the whole process"
             f" {format_bytes(stats.process_peak)} of a budget of"
             f" {format_bytes(stats.process_budget)} ({share:.0%})"
+            + (": more than the budget, which is too small for this program" if share > 1 else "")
         )
     share = stats.resident_peak / stats.budget
     peak, budget = format_bytes(stats.resident_peak), format_bytes(stats.budget)
