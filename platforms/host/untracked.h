@@ -73,6 +73,7 @@ class UntrackedLedger {
     std::uint64_t serial = 0;
     Bytes base = 0;  // least seen since just before it began
     Bytes peak = 0;  // most seen
+    Bytes rise = 0;  // most seen above the least before it
     bool over = true;
   };
   struct Expecting {
@@ -84,7 +85,7 @@ class UntrackedLedger {
     Bytes most = 0, scratch = 0;
   };
 
-  void note(SiteId site, Bytes rise);
+  void note(Run& run, Bytes outside);
   void forget_smaller_half();
   void end(ThreadId thread, Run& run, Bytes outside);
   void tell_of(ThreadId thread, const Run& run) const;
