@@ -7,7 +7,7 @@ STAMPS := build/stamps
 export PYTHON VENV
 
 # Directories too, so that a file that appears or disappears is noticed.
-sources := $(shell find core predictors planners platforms adapter include cmake \
+sources := $(shell find core predictors planners platforms traces sim python/bindings adapter include cmake \
              \( -name '*.cpp' -o -name '*.h' -o -name '*.cmake' -o -name '*.in' -o -type d \) \
              ! -name '*_test.cpp' 2>/dev/null) CMakeLists.txt pyproject.toml
 

@@ -100,10 +100,10 @@ torch::jit::Stack piece_of(c10::ArrayRef<c10::IValue> arguments, const Lists& li
 }
 
 void run_pinned(const c10::OperatorHandle& op, const OpInfo& info, c10::DispatchKeySet below,
-                torch::jit::Stack* stack, const GateEntry& gate) {
+                torch::jit::Stack* stack, const GateEntry& gate, std::uint8_t flags) {
   OperandCollector operands(gate.state());
   collect_boxed(operands, op.schema().arguments().size(), info, *stack);
-  const OpScope scope(*gate.runtime(), gate.state(), operands, info.hash, info.name);
+  const OpScope scope(*gate.runtime(), gate.state(), operands, info.hash, info.name, flags);
   op.redispatchBoxed(below, stack);
 }
 
@@ -124,10 +124,11 @@ void run_in_pieces(const c10::OperatorHandle& op, const OpInfo& info, c10::Dispa
   const Lists lists = tensor_lists(arguments);
   // Results of pieces would have to be joined; the ops of this kind have none.
   if (lists.length < 2 || !op.schema().returns().empty()) {
-    return run_pinned(op, info, below, stack, gate);
+    return run_pinned(op, info, below, stack, gate, info.flags);
   }
   // One op around them: what went wrong with an earlier write is told before the first piece.
-  const OpScope whole(*gate.runtime(), gate.state(), OperandCollector(gate.state()), info.hash, info.name);
+  const OpScope whole(*gate.runtime(), gate.state(), OperandCollector(gate.state()), info.hash, info.name,
+                      info.flags);
   for (std::size_t from = 0; from < lists.length;) {
     GroupBytes group;
     group.add(arguments, lists, from);
@@ -137,7 +138,7 @@ void run_in_pieces(const c10::OperatorHandle& op, const OpInfo& info, c10::Dispa
       if (group.bytes() > kPieceBytes) break;
     }
     torch::jit::Stack piece = piece_of(arguments, lists, from, to);
-    run_pinned(op, info, below, &piece, gate);
+    run_pinned(op, info, below, &piece, gate, info.flags | trace::kPiece);
     from = to;
   }
   torch::jit::drop(*stack, count);

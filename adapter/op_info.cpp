@@ -1,6 +1,7 @@
 #include "adapter/op_info.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/enum_tag.h>
 
 #include <algorithm>
 #include <array>
@@ -8,6 +9,8 @@
 #include <mutex>
 #include <string_view>
 #include <unordered_map>
+
+#include "core/trace/trace_event.h"
 
 namespace outsize::adapter {
 namespace {
@@ -166,6 +169,23 @@ bool is_python_code(const c10::OperatorHandle& op) {
   return op.debug().find(".py:") != std::string::npos;  // "registered at FILE:LINE"
 }
 
+// May draw random numbers: a dropout whose probability is 0 is among them.
+bool is_random(const c10::OperatorHandle& op) {
+  const auto is_generator = [](const c10::Argument& argument) {
+    const c10::Type& type = *argument.type();
+    const auto* const optional = type.castRaw<c10::OptionalType>();
+    const c10::Type& inner = optional != nullptr ? *optional->getElementType() : type;
+    return inner.kind() == c10::TypeKind::GeneratorType;
+  };
+  return op.hasTag(at::Tag::nondeterministic_seeded) || std::ranges::any_of(op.schema().arguments(), is_generator);
+}
+
+bool is_collective(std::string_view name) {
+  constexpr auto kNamespaces = std::to_array<std::string_view>({"c10d::", "_c10d_functional::", "c10d_functional::",
+                                                                "_c10d_functional_autograd::"});
+  return std::ranges::any_of(kNamespaces, [name](std::string_view space) { return name.starts_with(space); });
+}
+
 OpKind kind_of(const c10::OperatorHandle& op, std::string_view name, std::string_view full_name) {
   if (contains(kMultiTensorOps, name, full_name)) return OpKind::kMultiTensor;
   if (only_calls_other_ops(op) || is_python_code(op) || is_foreach_loop(op, name) || is_view(op.schema()) ||
@@ -250,6 +270,8 @@ void classify(const c10::OperatorHandle& op, OpInfo& info) {
     if (ordering.op == operator_name.name) info.scratch = ordering.scratch;
   }
   info.kind = kind_of(op, operator_name.name, info.name);
+  if (is_random(op)) info.flags |= trace::kUsesRng;
+  if (is_collective(info.name)) info.flags |= trace::kCollective;
   const auto& arguments = op.schema().arguments();
   for (std::size_t i = 0; i < std::min<std::size_t>(arguments.size(), 64); ++i) {
     const c10::AliasInfo* alias = arguments[i].alias_info();

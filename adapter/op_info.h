@@ -44,6 +44,7 @@ struct OpInfo {
   std::uint64_t writes = 0;    // bit i: argument i is written; arguments past 63 count as written
   Scratch scratch;
   OpKind kind = OpKind::kData;
+  std::uint8_t flags = 0;      // trace::kUsesRng, trace::kCollective
   std::string name;            // "aten::add.Tensor"
   std::atomic<bool> retired{false};  // the op was deregistered; its key may be used again
 

@@ -7,6 +7,7 @@
 #include "adapter/gate.h"
 #include "adapter/operands.h"
 #include "core/base/types.h"
+#include "core/trace/trace_event.h"
 
 namespace outsize::adapter {
 
@@ -18,9 +19,9 @@ void name_site_slowly(host::Runtime& runtime, ThreadState& state, SiteId site,
 class OpScope {
  public:
   // Makes the operands resident and pins them; may block. Throws, with nothing pinned, if that
-  // cannot be.
+  // cannot be. `flags`: trace::OpFlag, but for kInBackward.
   OpScope(host::Runtime& runtime, ThreadState& state, const OperandCollector& operands,
-          std::uint64_t op_hash, const std::string& op_name)
+          std::uint64_t op_hash, const std::string& op_name, std::uint8_t flags = 0)
       : runtime_(runtime) {
     const bool in_backward = current_backward_pass() != -1;
     const SiteId site = operands.site(op_hash, in_backward);
@@ -28,7 +29,8 @@ class OpScope {
     if ((seen[0] != site && seen[1] != site) || state.names_forgotten != host::Runtime::names_forgotten()) {
       name_site_slowly(runtime, state, site, operands, op_name, in_backward);
     }
-    const Status status = runtime.op_begin(site, operands.operands(), in_backward);
+    if (in_backward) flags |= trace::kInBackward;
+    const Status status = runtime.op_begin(site, operands.operands(), flags);
     if (!status.ok()) throw_error(status.error());
   }
   // Also while the gate closes: it waits for us. In a forked child op_end does nothing.

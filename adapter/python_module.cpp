@@ -160,7 +160,7 @@ void keep_faults_in_data_loader_workers() {
 void create(std::int64_t budget, std::int64_t process_budget, const std::string& policy,
             const std::string& spill_dir, std::int64_t spill_limit,
             std::uint64_t disk_write_limit, const std::string& faults, int io_threads, bool verify,
-            const std::string& decision_log) {
+            const std::string& decision_log, const std::string& record, const std::string& record_meta) {
   const auto mechanism = fault_mechanism(faults);
   if (!mechanism) check(Status(mechanism.error()));
   host::RuntimeOptions options;
@@ -174,6 +174,8 @@ void create(std::int64_t budget, std::int64_t process_budget, const std::string&
   options.io_threads = io_threads;
   options.verify = verify;
   options.decision_log = decision_log;
+  options.record = record;
+  options.record_meta = record_meta;
   learn_slice_deleter();
   teach_higher_order_ops();
   keep_faults_in_data_loader_workers();
@@ -206,6 +208,12 @@ py::dict stats() {
       py::arg("held_back") = s.held_back, py::arg("verified_bytes") = s.verified_bytes,
       py::arg("verify") = s.verify, py::arg("process_budget") = s.process_budget,
       py::arg("process_peak") = s.process_peak, py::arg("untracked") = untracked);
+}
+
+py::dict end_recording() {
+  const host::Recorded recorded = without_gil(&host::Runtime::end_recording);
+  return py::dict(py::arg("path") = recorded.path, py::arg("bytes") = recorded.bytes, py::arg("ops") = recorded.ops,
+                  py::arg("steps") = recorded.steps, py::arg("error") = recorded.error);
 }
 
 // Calls use(runtime, address, bytes) for a tensor that has bytes in RAM while outsize is on.
@@ -347,7 +355,7 @@ PYBIND11_MODULE(_core, module) {
   outsize::host::Runtime::set_wait_hooks({leave_gil, take_gil_back});
   module.def("create", &create, arg("budget"), arg("process_budget") = 0, arg("policy") = "lookahead", arg("spill_dir") = "",
              arg("spill_limit") = 0, arg("disk_write_limit") = 0, arg("faults") = "auto", arg("io_threads") = 4,
-             arg("verify") = false, arg("decision_log") = "");
+             arg("verify") = false, arg("decision_log") = "", arg("record") = "", arg("record_meta") = "");
   module.def("shutdown", [] { check(without_gil(&disable)); });
   module.def("running", &enabled);
   module.def("include_thread", &include_thread, arg("on"),
@@ -355,6 +363,12 @@ PYBIND11_MODULE(_core, module) {
   module.def("step", [] {
     without_gil([] { with_runtime([](outsize::host::Runtime& runtime) { runtime.step(); }); });
   });
+  module.def("sample", [](std::vector<std::pair<std::string, std::vector<double>>> features) {
+    without_gil([&] {
+      with_runtime([&](outsize::host::Runtime& runtime) { runtime.sample(std::move(features)); });
+    });
+  }, arg("features"));
+  module.def("end_recording", &end_recording);
   module.def("stats", &stats);
   module.def("expose", &expose, arg("tensor"));
   py::class_<HeldPin>(module, "Pin").def("release", &HeldPin::release);

@@ -7,6 +7,7 @@
 #include "outsize/outsize.h"
 
 #include <ATen/core/Tensor.h>
+#include <torch/version.h>
 
 #include <cstdio>
 #include <utility>
@@ -23,6 +24,19 @@ void check(const Status& status) {
     case ErrorCode::kIo: throw api::SpillError(error.message());
     default: throw api::Error(error.message());
   }
+}
+
+// What a trace says of the run. Names of policies need no escapes: no other one makes a session.
+std::string record_meta(const SessionOptions& options) {
+  const bool whole = options.process_budget > 0;
+  return "{\"torch\": \"" TORCH_VERSION "\", \"policy\": \"" + options.policy + "\", \"" +
+         (whole ? "budget_rss" : "budget") + "\": " + std::to_string(whole ? options.process_budget : options.budget) +
+         "}";
+}
+
+void end_recording() {
+  const host::Recorded recorded = host::Runtime::end_recording();
+  if (!recorded.error.empty()) std::fprintf(stderr, "outsize: %s\n", recorded.error.c_str());
 }
 
 }  // namespace
@@ -43,6 +57,8 @@ Session::Session(const SessionOptions& options) {
   wanted.io_threads = options.io_threads;
   wanted.verify = options.verify;
   wanted.decision_log = options.decision_log;
+  wanted.record = options.record;
+  wanted.record_meta = record_meta(options);
   check(adapter::enable(wanted));
   adapter::with_runtime([](host::Runtime& runtime) {
     const std::string warning = runtime.stats().warning;
@@ -58,6 +74,7 @@ Session::~Session() {
   } catch (const std::exception& error) {
     std::fprintf(stderr, "outsize: the session ends with its tensors still managed: %s\n",
                  error.what());
+    end_recording();
   }
 }
 
@@ -65,6 +82,7 @@ void Session::close() {
   if (!open_) return;
   check(adapter::disable());
   open_ = false;
+  end_recording();
   adapter::include_thread(thread_was_covered_);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cinttypes>
+#include <cmath>
 #include <cstdio>
 #include <map>
 #include <string>
@@ -133,6 +134,7 @@ class Chrome {
         line("i", event.thread, event.time, std::string(",\"s\":\"t\",\"name\":\"raw ") +
              (event.flag ? "write" : "read") + "\",\"args\":{\"storage\":" + std::to_string(event.storage) + "}");
         break;
+      case Event::Kind::kSample: sample(event); break;
       default: break;
     }
   }
@@ -148,7 +150,28 @@ class Chrome {
     }
     const char* category = (event.op_flags & trace::kInBackward) != 0 ? "backward" : "forward";
     line("B", event.thread, event.time, ",\"cat\":\"" + std::string(category) + "\",\"name\":" +
-         quoted_json(run_.name(event.site)) + ",\"args\":{\"storages\":\"" + storages + "\"}");
+         quoted_json(run_.name(event.site)) + ",\"args\":{\"storages\":\"" + storages + "\"" +
+         flags_of(event.op_flags) + "}");
+  }
+  static std::string flags_of(std::uint8_t flags) {
+    std::string said;
+    if ((flags & trace::kUsesRng) != 0) said += " random";
+    if ((flags & trace::kCollective) != 0) said += " collective";
+    if ((flags & trace::kPiece) != 0) said += " piece";
+    return said.empty() ? said : ",\"flags\":\"" + said.substr(1) + "\"";
+  }
+  void sample(const Event& event) {
+    std::string features;
+    for (const trace::Feature& feature : event.features) {
+      features += (features.empty() ? "" : ",") + quoted_json(feature.name) + ":[";
+      for (std::size_t i = 0; i < feature.numbers.size(); ++i) {
+        char number[32];
+        std::snprintf(number, sizeof number, "%s%.17g", i == 0 ? "" : ",", feature.numbers[i]);
+        features += std::isfinite(feature.numbers[i]) ? number : i == 0 ? "null" : ",null";
+      }
+      features += "]";
+    }
+    line("i", event.thread, event.time, ",\"s\":\"t\",\"name\":\"sample\",\"args\":{" + features + "}");
   }
   static std::string micros(Nanos time) {
     char text[40];

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "core/trace/trace_test_rig.h"
+#include "traces/file_limit_rig.h"
 #include "traces/frame.h"
 
 namespace outsize::traces {
@@ -200,13 +201,21 @@ TEST_F(TraceFile, ReadingCanBeCancelledBetweenBlocks) {
 }
 
 TEST_F(TraceFile, ADiskThatIsFullIsTold) {
-  if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "there is no /dev/full here";
-  auto writer = FileWriter::create("/dev/full");
+  auto writer = FileWriter::create(path_);
   ASSERT_TRUE(writer.ok());
-  const Status status = (*writer)->encoder().finish(0);
+  Status status;
+  {
+    const FileLimit limit(kHeaderBytes);
+    status = (*writer)->encoder().finish(0);
+  }
   ASSERT_FALSE(status.ok());
-  EXPECT_TRUE(has(status.error().message(), "the trace /dev/full cannot be written: No space left")) << status.error().what;
+  EXPECT_TRUE(has(status.error().message(), ("the trace " + path_ + " cannot be written: File too large").c_str()))
+      << status.error().what;
   EXPECT_FALSE(FileWriter::create(path_ + "/none/x").ok());
+  if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "there is no /dev/full here";
+  writer = FileWriter::create("/dev/full");
+  ASSERT_FALSE(writer.ok()) << "not even its header, and that before training starts";
+  EXPECT_TRUE(has(writer.error().message(), "No space left")) << writer.error().message();
 }
 
 }  // namespace

@@ -19,6 +19,9 @@ namespace outsize::trace {
 using StorageId = std::uint64_t;
 inline constexpr StorageId kNoStorage = ~StorageId{0};
 
+// Where nobody knows which thread it was: it has begun no op, or a page fault does not say.
+inline constexpr ThreadId kUnknownThread = ~ThreadId{0};
+
 // How an op touches a storage. The same storage may stand several times among an op's operands.
 struct Operand {
   StorageId storage = kNoStorage;

@@ -92,6 +92,9 @@ struct SessionOptions {
   bool verify = false;
   /// A file to write every decision to; empty: none.
   std::string decision_log = {};
+  /// A file to record the run to, as a trace for `outsize trace`; empty: none. It costs a few percent of
+  /// the time. What cannot be written to the end stops nothing: standard error says so.
+  std::string record = {};
 };
 
 /// What happened so far in a session. Bytes unless the name says otherwise.

@@ -129,8 +129,10 @@ Status Runtime::Impl::start(const RuntimeOptions& wanted) {
   verified_bytes = 0;
   tensor_peak = large_live + small->live();
   io_error_pending = false;
+  if (Status status = start_recording(); !status) return status;
   start_watch();
   if (watch == nullptr && options.process_budget > 0) {
+    recorder.reset();
     return Error{ErrorCode::kUnsupported, "no thread can be started to watch the memory of the process", "budget_rss",
                  "Raise the limit on threads (ulimit -u, pids.max), or give a budget for tensors only."};
   }
@@ -215,45 +217,54 @@ void Runtime::Impl::resolve(std::span<const Operand> operands) {
   }
 }
 
-Status Runtime::op_begin(SiteId site, std::span<const Operand> operands, bool in_backward) {
+Status Runtime::op_begin(SiteId site, std::span<const Operand> operands, std::uint8_t flags) {
   Impl& m = *the_impl_;
   if (m.in_child.load(std::memory_order_relaxed)) return {};
   ThreadSlot& slot = m.slot();
   std::lock_guard guard(m.lock);
-  if (m.io_error_pending && slot.depth == 0) {  // not half-way through an op that began
-    m.io_error_pending = false;
-    if (slot.expects) m.scratch_is_back(slot);
-    return m.told_in_op(m.io_error, "operands", site);
+  Status status = m.begin_op(slot, site, operands, (flags & trace::kInBackward) != 0);
+  if (m.recorder != nullptr && status.ok()) [[unlikely]] {
+    ++slot.recorded;
+    m.recorder->op_begin(monotonic_now(), slot.id, site, flags, operands);
   }
-  if (m.options.process_budget > 0 && site != 0) {
-    const Bytes scratch = m.untracked.seen(site);
+  return status;
+}
+
+Status Runtime::Impl::begin_op(ThreadSlot& slot, SiteId site, std::span<const Operand> operands, bool in_backward) {
+  if (io_error_pending && slot.depth == 0) {  // not half-way through an op that began
+    io_error_pending = false;
+    if (slot.expects) scratch_is_back(slot);
+    return told_in_op(io_error, "operands", site);
+  }
+  if (options.process_budget > 0 && site != 0) {
+    const Bytes scratch = untracked.seen(site);
     if (scratch > 0) {
-      if (Status status = m.expect_untracked(slot, scratch, m.op_name(site, "an op")); !status) return status;
+      if (Status status = expect_untracked(slot, scratch, op_name(site, "an op")); !status) return status;
     }
   }
-  m.resolve(operands);
+  resolve(operands);
   Input input;
   input.kind = Input::Kind::kOpBegin;
   input.thread = slot.id;
   input.site = site;
   input.in_backward = in_backward;
-  input.operands = m.refs;
-  const bool watching = m.engine->watching();
+  input.operands = refs;
+  const bool watching = engine->watching();
   if (watching) input.now = monotonic_now();
   slot.signal.store(0, std::memory_order_relaxed);
   slot.sites.push_back(site);
   ++slot.depth;
   ++slot.ops;
-  if (m.feed(input) == Outcome::kWait) {
-    Status status = m.wait(slot, "operands", watching ? input.now : monotonic_now());
-    if (!status) {
+  if (feed(input) == Outcome::kWait) {
+    const Nanos since = watching ? input.now : monotonic_now();
+    if (Status status = wait(slot, trace::WaitCause::kOperands, "operands", since); !status) {
       slot.sites.pop_back();
       --slot.depth;
-      if (slot.expects && slot.depth == slot.expects_at) m.scratch_is_back(slot);
+      if (slot.expects && slot.depth == slot.expects_at) scratch_is_back(slot);
       return status;
     }
   }
-  if (watching) m.plan_if_useful(input.now);
+  if (watching) plan_if_useful(input.now);
   return {};
 }
 
@@ -263,13 +274,18 @@ void Runtime::op_end() noexcept {
   ThreadSlot& slot = m.slot();
   std::lock_guard guard(m.lock);
   if (slot.depth == 0) return;  // began in the parent of this process, or not at all
+  if (slot.recorded > 0) [[unlikely]] m.record_op_end(slot);
+  m.end_op(slot);
+}
+
+void Runtime::Impl::end_op(ThreadSlot& slot) {
   --slot.depth;
   slot.sites.pop_back();
   Input input;
   input.kind = Input::Kind::kOpEnd;
   input.thread = slot.id;
-  m.feed(input);
-  if (slot.expects && slot.depth == slot.expects_at) m.scratch_is_back(slot);
+  feed(input);
+  if (slot.expects && slot.depth == slot.expects_at) scratch_is_back(slot);
 }
 
 void Runtime::name_site(SiteId site, const char* name) {
@@ -279,7 +295,8 @@ void Runtime::name_site(SiteId site, const char* name) {
     m.forget_names();
     names_forgotten_.fetch_add(1, std::memory_order_relaxed);
   }
-  m.names.emplace(site, name);
+  const bool fresh = m.names.emplace(site, name).second;
+  if (m.recorder != nullptr && fresh) m.recorder->name_site(monotonic_now(), Impl::thread_id(), site, name);
 }
 
 // All but those of running ops and of what a report names.
@@ -301,6 +318,7 @@ void Runtime::step() {
   Input input;
   input.kind = Input::Kind::kStep;
   input.now = monotonic_now();
+  if (m.recorder != nullptr) m.recorder->step(input.now, Impl::thread_id());
   m.feed(input);
   m.small->step();
   if (m.spill) {
@@ -323,8 +341,13 @@ std::vector<OperandRef> Runtime::Impl::living() const {
 
 Status Runtime::Impl::stop() {
   watch.reset();  // the budget moves no more
+  const Nanos now = monotonic_now();
   Status status = bring_back();
-  if (!status) start_watch();
+  if (status.ok()) {
+    end_recording(now);
+  } else {
+    start_watch();
+  }
   return status;
 }
 
@@ -365,7 +388,7 @@ Status Runtime::Impl::bring_back() {
   input.operands = all;
   waiting.signal.store(0, std::memory_order_relaxed);
   if (feed(input) == Outcome::kWait) {
-    if (Status status = wait(waiting, "disable", monotonic_now()); !status) {
+    if (Status status = wait(waiting, trace::WaitCause::kRoom, "disable", monotonic_now()); !status) {
       input = Input{};
       input.kind = Input::Kind::kBudget;
       input.bytes = options.budget;

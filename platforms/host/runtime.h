@@ -14,6 +14,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/result.h"
@@ -39,7 +40,18 @@ struct RuntimeOptions {
   int io_threads = 4;
   bool verify = false;          // checksum every spilled extent and check it when it returns
   std::string decision_log;     // path; empty: none
+  std::string record;           // path of a trace of the run (docs/TRACE.md); empty: none
+  std::string record_meta;      // what the trace says of the program and the machine: a JSON object
 };
+
+// What became of a trace. No path: none was recorded.
+struct Recorded {
+  std::string path;
+  Bytes bytes = 0;
+  std::uint64_t ops = 0, steps = 0;
+  std::string error;  // why it is not whole; empty: it is
+};
+
 
 // A byte range an op reads or writes. Ranges that no extent of ours covers are ignored.
 struct Operand {
@@ -78,6 +90,8 @@ struct Stats {
 struct Pinned {
   ExtentId extent = kNoExtent;
   std::uint64_t born = 0;
+  const void* address = nullptr;  // the first of several extents has what was asked for
+  std::size_t bytes = 0;
 };
 using Pins = std::vector<Pinned>;
 
@@ -124,8 +138,8 @@ class Runtime {
 
   // Marks the start of an op on this thread: makes every operand resident and pins it, all or
   // nothing. Nests: the caller's pins are suspended until the inner op ends. May block. On error
-  // nothing is pinned and the op must not run, nor op_end be called.
-  Status op_begin(SiteId site, std::span<const Operand> operands, bool in_backward);
+  // nothing is pinned and the op must not run, nor op_end be called. `flags`: trace::OpFlag.
+  Status op_begin(SiteId site, std::span<const Operand> operands, std::uint8_t flags);
   // Ends the innermost op of this thread; what was born inside it becomes evictable.
   void op_end() noexcept;
 
@@ -154,6 +168,12 @@ class Runtime {
   // The program's own word: these bytes are used soon (brought back while there is time), or not
   // soon (the first to leave). Holds until they are used. Never blocks.
   void hint(const void* address, std::size_t bytes, bool soon);
+
+  // For the trace, where one is recorded: what the sample that the next ops work on looks like.
+  void sample(std::vector<std::pair<std::string, std::vector<double>>> features);
+  // Ends the trace, if one is being recorded (the end of the session does so too), and says what became
+  // of the latest one. A trace that cannot be written stops nobody: it is told here. Also after shutdown().
+  static Recorded end_recording();
 
   // Brings every spilled byte back and stops managing: later allocations must go elsewhere, old
   // addresses stay valid and deallocate still works. Fails, changing nothing, if RAM cannot hold it.

@@ -161,6 +161,7 @@ bool Runtime::adopt(void* address, std::size_t bytes, void (*free)(void*), void*
     return false;
   }
   const bool adopted = m.adopt_range(std::move(range), file);
+  if (m.recorder != nullptr && adopted) m.recorder->adopt(monotonic_now(), slot.id, address, bytes, file);
   m.leave_room(slot);  // after: those who wait for room would have it otherwise
   if (m.options.process_budget > 0) m.look();  // they are tensors now
   return adopted;
@@ -269,6 +270,7 @@ void Runtime::deallocate_adopted(void* address) noexcept {
   std::unique_lock guard(m.lock);
   const auto at = m.adopted.find(static_cast<const char*>(address));
   if (at == m.adopted.end()) return;
+  if (m.recorder != nullptr) m.recorder->death(monotonic_now(), Impl::thread_id(), address);
   for (const ExtentId id : std::vector<ExtentId>(at->second.pieces)) m.bury(id);
   while (at->second.pieces_left > 0) {  // transfers under way still use the memory
     guard.unlock();

@@ -94,10 +94,14 @@ void Runtime::Impl::run(const Command& command) {
       if (Status status = mover->unguard(e->range.address, e->range.bytes); !status) {
         die(status.error().message());
       }
+      if (!faulted.empty()) record_resumed(command.extent);
       break;
     case Command::Kind::kForget: forget_copy(command.extent); break;
     case Command::Kind::kRelease: release(command.extent); break;
-    case Command::Kind::kResume: mover->resume(e->range.address, e->range.bytes); break;
+    case Command::Kind::kResume:
+      mover->resume(e->range.address, e->range.bytes);
+      if (!faulted.empty()) record_resumed(command.extent);
+      break;
     case Command::Kind::kPromote: io->promote(command.extent, io_urgency(command.urgency)); break;
     case Command::Kind::kFatal:
       die("a raw access (NumPy view, memoryview or pointer) to a spilled tensor cannot be served: " +
@@ -158,6 +162,7 @@ void Runtime::Impl::install(const Command& command) {
   if (!status) die(status.error().message());
   pool->give_back(e.staging);
   e.staging = {};
+  if (!faulted.empty()) record_resumed(command.extent);
 }
 
 void Runtime::Impl::start_write(const Command& command) {
@@ -216,6 +221,7 @@ void Runtime::Impl::forget_copy(ExtentId id) {
 
 void Runtime::Impl::release(ExtentId id) {
   HostExtent& e = extents[id];
+  if (!faulted.empty()) faulted.erase(id);
   forget_copy(id);
   if (e.staging.address != nullptr) {
     pool->put(e.staging);
@@ -349,6 +355,7 @@ void Runtime::Impl::on_fault(const Fault& fault) {
     mover->resume(fault.address, kPageBytes);
     return;
   }
+  if (recorder != nullptr) record_fault(id, fault);
   Input input;
   input.kind = Input::Kind::kFault;
   input.extent = id;

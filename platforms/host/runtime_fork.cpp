@@ -59,6 +59,7 @@ void Runtime::Impl::after_fork_child() {
   mover->after_fork_child(closed.data(), closed.size(), fill_in_child);
   if (io) io->after_fork_child();
   if (spill) spill->after_fork_child();
+  (void)recorder.release();  // its thread is missing here
   lock.reset();
 }
 

@@ -1,7 +1,7 @@
 // The body of the Runtime: tables, and the one place where engine commands become page moves and
 // transfers. Split over runtime.cpp (the adapter's calls), runtime_commands.cpp (commands and
 // completions), runtime_threads.cpp (waiting), runtime_adopt.cpp (memory born before us),
-// runtime_wishes.cpp (what the program says itself) and runtime_fork.cpp.
+// runtime_wishes.cpp (what the program says itself), runtime_record.cpp (the trace) and runtime_fork.cpp.
 #pragma once
 
 #include <atomic>
@@ -26,6 +26,7 @@
 #include "platforms/host/runtime_lock.h"
 #include "platforms/host/small_storages.h"
 #include "platforms/host/spill_file.h"
+#include "platforms/host/trace_recorder.h"
 #include "platforms/host/untracked.h"
 
 namespace outsize::host {
@@ -51,6 +52,7 @@ struct ThreadSlot {
   std::uint32_t depth = 0;            // ops begun and not ended
   std::vector<SiteId> sites;          // of those
   std::uint64_t ops = 0;              // begun so far
+  std::uint32_t recorded = 0;         // ops that the trace has begun and not ended
   bool expects = false;               // an op that takes `expected` bytes of scratch runs, begun at
   std::uint32_t expects_at = 0;       // this depth
   Bytes expected = 0;
@@ -142,7 +144,9 @@ struct Runtime::Impl {
   void forget_names();
   Error budget_error(Bytes needed, const char* doing, SiteId site) const;
   Error told_in_op(Error error, const char* doing, SiteId site) const;
-  Status wait(ThreadSlot& slot, const char* doing, Nanos since);
+  Status wait(ThreadSlot& slot, trace::WaitCause cause, const char* doing, Nanos since);
+  Status begin_op(ThreadSlot& slot, SiteId site, std::span<const Operand> operands, bool in_backward);
+  void end_op(ThreadSlot& slot);
   Status room_below(Bytes bytes);
   void counts(ExtentId id, bool alive);
   Bytes min_budget() const;
@@ -182,6 +186,18 @@ struct Runtime::Impl {
   Bytes pinned() const;
   bool try_pin(const Operand& operand, Pins& pins);
 
+  // --- the trace (runtime_record.cpp), under the lock and, but for the first, only where there is one
+  Status start_recording();
+  void record_op_end(ThreadSlot& slot);
+  void record_living();
+  void record_fault(ExtentId id, const Fault& fault);
+  void record_resumed(ExtentId id);
+  std::unique_ptr<TraceRecorder> stop_recording();
+  // This thread, where it has a number: a tensor may die in one that never ran an op.
+  static ThreadId thread_id() { return tls_slot != nullptr ? tls_slot->id : trace::kUnknownThread; }
+  // not under the lock
+  Recorded end_recording(Nanos now);
+
   // --- fork (runtime_fork.cpp)
   void before_fork();
   void after_fork_parent();
@@ -218,6 +234,9 @@ struct Runtime::Impl {
   std::map<ExtentId, Held> held;                // by pin()
   std::unique_ptr<DecisionLog> log;
   std::FILE* log_file = nullptr;
+  std::unique_ptr<TraceRecorder> recorder;         // null: nothing is recorded
+  std::unordered_map<ExtentId, Nanos> faulted;     // raw accesses that wait, while there is one
+  Recorded recorded;                               // the latest
 
   bool serving = false;     // between start and stop
   bool io_error_pending = false;

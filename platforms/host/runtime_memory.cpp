@@ -32,7 +32,7 @@ Status Runtime::Impl::begin_own_op(ThreadSlot& slot, const char* doing) {
   input.thread = slot.id;
   input.now = engine->watching() ? monotonic_now() : 0;
   slot.signal.store(0, std::memory_order_relaxed);
-  return feed(input) == Outcome::kWait ? wait(slot, doing, monotonic_now()) : Status{};
+  return feed(input) == Outcome::kWait ? wait(slot, trace::WaitCause::kRoom, doing, monotonic_now()) : Status{};
 }
 
 void Runtime::Impl::end_own_op(ThreadSlot& slot) {
@@ -95,7 +95,7 @@ Result<ExtentId> Runtime::Impl::new_extent_in_op(ThreadSlot& slot, Bytes bytes,
   slot.signal.store(0, std::memory_order_relaxed);
   if (feed(input) == Outcome::kGo) {
     give_pages(slot);
-  } else if (Status status = wait(slot, doing, monotonic_now()); !status) {
+  } else if (Status status = wait(slot, trace::WaitCause::kRoom, doing, monotonic_now()); !status) {
     slot.birth = kNoExtent;
     free_ids.push_back(input.extent);
     return status.error();
@@ -151,7 +151,8 @@ Result<void*> Runtime::Impl::allocate_small(ThreadSlot& slot, std::size_t bytes)
       input.extent = extent;
       slot.signal.store(0, std::memory_order_relaxed);
       if (feed(input) == Outcome::kGo) return static_cast<void*>(address);
-      Status refused = wait(slot, "allocation", monotonic_now());  // it has been refused already
+      // It has been refused already.
+      Status refused = wait(slot, trace::WaitCause::kRoom, "allocation", monotonic_now());
       if (small->deallocate(extent, address)) bury(extent);
       return refused.error();
     }
@@ -178,6 +179,9 @@ Result<void*> Runtime::allocate(std::size_t bytes) {
                                                                   : m.allocate_small(slot, bytes);
   const Bytes live = m.large_live + m.small->live();
   if (live > m.tensor_peak) m.tensor_peak = live;
+  if (m.recorder != nullptr && memory.ok()) [[unlikely]] {
+    m.recorder->birth(m.recorder->latest(), slot.id, *memory, bytes);
+  }
   return memory;
 }
 
@@ -190,6 +194,7 @@ void Runtime::deallocate(void* address) noexcept {
   Impl& m = *the_impl();
   if (m.in_child.load(std::memory_order_relaxed)) return;  // the parent's
   std::lock_guard guard(m.lock);
+  if (m.recorder != nullptr) [[unlikely]] m.recorder->death(m.recorder->latest(), Impl::thread_id(), address);
   const ExtentId id = m.extent_at(address);
   HostExtent& e = m.extents[id];
   if (e.kind == HostExtent::Kind::kSmall) {

@@ -97,14 +97,16 @@ Error Runtime::Impl::told_in_op(Error error, const char* doing, SiteId site) con
 }
 
 // Called with the lock held, after an input answered kWait; returns with it held.
-Status Runtime::Impl::wait(ThreadSlot& waiting, const char* doing, Nanos since) {
+Status Runtime::Impl::wait(ThreadSlot& waiting, trace::WaitCause cause, const char* doing, Nanos since) {
   if (waiting.signal.load(std::memory_order_relaxed) == 0) {
     const Unlocked unlocked(lock);
     void* const left = wait_hooks_.leave != nullptr ? wait_hooks_.leave() : nullptr;
     waiting.signal.wait(0, std::memory_order_acquire);
     if (wait_hooks_.back != nullptr) wait_hooks_.back(left);
   }
-  stall += monotonic_now() - since;
+  const Nanos now = monotonic_now();
+  stall += now - since;
+  if (recorder != nullptr) recorder->wait(now, waiting.id, cause, now - since);
   if (waiting.refused) return refusal_error(waiting, doing);
   return {};
 }

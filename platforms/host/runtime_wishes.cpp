@@ -11,6 +11,7 @@ void Runtime::expose(const void* address, std::size_t bytes) {
   if (m.in_child.load(std::memory_order_relaxed)) return;
   m.cover_modules();  // a module that will pass these bytes to the kernel may just have been loaded
   std::lock_guard guard(m.lock);
+  if (m.recorder != nullptr) m.recorder->expose(monotonic_now(), Impl::thread_id(), address, bytes);
   const Operand operand{address, bytes, Access::kRead};
   m.resolve({&operand, 1});
   for (const OperandRef& ref : m.refs) {
@@ -46,7 +47,7 @@ bool Runtime::Impl::try_pin(const Operand& operand, Pins& pins) {
     const std::uint64_t born = table[ref.extent].born;
     if (entry.born != born) entry = Held{born, 0};
     ++entry.pins;
-    pins.push_back({ref.extent, born});
+    pins.push_back({ref.extent, born, nullptr, 0});
   }
   return true;
 }
@@ -56,14 +57,17 @@ Result<Pins> Runtime::pin(const void* address, std::size_t bytes) {
   Pins pins;
   if (m.in_child.load(std::memory_order_relaxed)) return pins;
   const Operand operand{address, bytes, Access::kRead};
+  ThreadSlot& slot = m.slot();
+  std::lock_guard guard(m.lock);
   for (bool done = false; !done;) {
-    if (Status status = op_begin(0, {&operand, 1}, false); !status) return status.error();
-    {
-      std::lock_guard guard(m.lock);
-      done = m.try_pin(operand, pins);
-    }
-    op_end();
+    if (Status status = m.begin_op(slot, 0, {&operand, 1}, false); !status) return status.error();
+    done = m.try_pin(operand, pins);
+    m.end_op(slot);
   }
+  if (pins.empty()) return pins;
+  pins.front().address = address;
+  pins.front().bytes = bytes;
+  if (m.recorder != nullptr) m.recorder->pin(monotonic_now(), slot.id, address, bytes);
   return pins;
 }
 
@@ -75,6 +79,7 @@ void Runtime::unpin(const Pins& pins) noexcept {
     const auto at = m->held.find(pin.extent);
     if (at == m->held.end() || at->second.born != pin.born) continue;  // another lives there now
     if (m->alive(pin.extent, pin.born)) {
+      if (m->recorder != nullptr) m->recorder->unpin(monotonic_now(), Impl::thread_id(), pin.address, pin.bytes);
       Input input;
       input.kind = Input::Kind::kUnpin;
       input.extent = pin.extent;
@@ -90,6 +95,7 @@ void Runtime::hint(const void* address, std::size_t bytes, bool soon) {
   Impl& m = *the_impl();
   if (m.in_child.load(std::memory_order_relaxed)) return;
   std::lock_guard guard(m.lock);
+  if (m.recorder != nullptr) m.recorder->hint(monotonic_now(), Impl::thread_id(), address, bytes, soon);
   const Operand operand{address, bytes, Access::kRead};
   m.resolve({&operand, 1});
   const std::vector<OperandRef> extents = m.refs;

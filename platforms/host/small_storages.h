@@ -43,6 +43,19 @@ class SmallStorages {
   void forget(ExtentId extent);
   // The extent's pages leave: it takes no more births.
   void on_evict(ExtentId extent);
+  // Shows each block that is in use: its address, and its bytes in whole granules.
+  template <class See>
+  void each(See see) const {
+    for (const auto& page : by_id_) {
+      if (page == nullptr) continue;
+      for (std::uint32_t at = 0; at < kGranules;) {
+        const bool used = (page->map[at / 64] >> (at % 64) & 1) != 0;
+        const std::uint32_t granules = used ? page->blocks[at].granules : 1;
+        if (used) see(static_cast<const char*>(page->base + at * kGranule), granules * kGranule);
+        at += granules;
+      }
+    }
+  }
   // Between steps: closed extents that did not empty join the long-lived class.
   void step();
   bool owns(ExtentId extent) const { return extent < by_id_.size() && by_id_[extent] != nullptr; }

@@ -66,8 +66,8 @@ class TraceRecorder {
   void expose(Nanos now, ThreadId thread, const void* address, std::size_t bytes) noexcept {
     put_range(Raw::kExpose, now, thread, 0, address, bytes);
   }
-  void raw_access(Nanos now, ThreadId thread, const void* address, bool write) noexcept {
-    put_range(Raw::kRawAccess, now, thread, write ? 1 : 0, address, 1);
+  void raw_access(Nanos now, ThreadId thread, const void* address, std::size_t bytes, bool write) noexcept {
+    put_range(Raw::kRawAccess, now, thread, write ? 1 : 0, address, bytes);
   }
   void pin(Nanos now, ThreadId thread, const void* address, std::size_t bytes) noexcept {
     put_range(Raw::kPin, now, thread, 0, address, bytes);
@@ -90,6 +90,9 @@ class TraceRecorder {
   void name_site(Nanos now, ThreadId thread, SiteId site, std::string name);
   void sample(Nanos now, ThreadId thread, std::vector<std::pair<std::string, std::vector<double>>> features);
 
+  // Of the latest event: near enough for what cannot afford a look at the clock.
+  Nanos latest() const noexcept { return latest_; }
+
   // --- by the owner
 
   // Writes what is left and the end. No recording function may be called any more. kIo where the
@@ -99,6 +102,10 @@ class TraceRecorder {
   // Recording goes on as if nothing were, and finish() tells: a disk that is full is no reason to stop
   // a training run.
   bool failed() const noexcept { return failed_.load(std::memory_order_relaxed); }
+
+  // After finish().
+  std::uint64_t file_bytes() const { return file_->file_bytes(); }
+  const trace::Totals& totals() const { return file_->encoder().totals(); }
 
  private:
   using Raw = trace::RawEvent::Kind;
@@ -116,6 +123,7 @@ class TraceRecorder {
   }
   void put(Raw kind, Nanos now, ThreadId thread, std::uint8_t flags, std::uint64_t b) noexcept {
     trace::RawEvent& raw = next();
+    latest_ = now;
     raw.a = static_cast<std::uint64_t>(now);
     raw.b = b;
     raw.thread = thread;
@@ -140,7 +148,7 @@ class TraceRecorder {
   trace::RawEvent* records_ = nullptr;
   std::size_t used_ = 0, capacity_ = 0;
   std::size_t filling_ = 0;  // 0 or 1
-  Nanos held_up_ = 0;
+  Nanos held_up_ = 0, latest_ = 0;
 
   // The buffer that the thread has, if any: it is its own until it says kNone.
   static constexpr int kNone = -1, kStop = -2;

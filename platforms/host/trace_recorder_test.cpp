@@ -9,6 +9,7 @@
 
 #include "core/trace/trace_validator.h"
 #include "platforms/host/runtime_lock.h"
+#include "traces/file_limit_rig.h"
 
 namespace outsize::host {
 namespace {
@@ -74,7 +75,7 @@ TEST_F(TraceRecorderTest, WhatHappenedIsInTheTrace) {
   recorder->op_end(t + 5, 0);
   recorder->untracked(t, 0, 7, 4096);
   recorder->expose(t, 0, at(0x200000), 100);
-  recorder->raw_access(t, 0, at(0x200010), true);
+  recorder->raw_access(t, 0, at(0x200010), 1, true);
   recorder->pin(t, 0, at(0x200000), 100);
   recorder->unpin(t, 0, at(0x200000), 100);
   recorder->hint(t, 0, at(0x200000), 100, true);
@@ -161,14 +162,16 @@ TEST_F(TraceRecorderTest, ATextStaysWithItsRecordWhereBuffersChange) {
 }
 
 TEST_F(TraceRecorderTest, ADiskThatIsFullIsToldAtTheEndOnly) {
-  if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "there is no /dev/full here";
-  auto made = TraceRecorder::create("/dev/full", "{}", now(), 64);
-  ASSERT_TRUE(made.ok());
-  for (int i = 0; i < 200000; ++i) (*made)->op_end(now(), static_cast<ThreadId>(i));
-  const Status status = (*made)->finish(now());
+  auto recorder = create(64);
+  Status status;
+  {
+    const traces::FileLimit limit(4096);
+    for (int i = 0; i < 200000; ++i) recorder->op_end(now(), static_cast<ThreadId>(i));
+    status = recorder->finish(now());
+  }
   ASSERT_FALSE(status.ok());
-  EXPECT_NE(status.error().message().find("No space left"), std::string::npos);
-  EXPECT_TRUE((*made)->failed());
+  EXPECT_NE(status.error().message().find("File too large"), std::string::npos);
+  EXPECT_TRUE(recorder->failed());
 }
 
 TEST_F(TraceRecorderTest, OneThatIsNotFinishedIsCutOff) {

@@ -4,11 +4,12 @@
 
 namespace outsize::host {
 
-void UntrackedLedger::note(SiteId site, Bytes rise) {
-  if (rise < kNoise) return;
-  if (rises_.size() >= kSitesMax && !rises_.contains(site)) forget_smaller_half();
-  Bytes& largest = rises_[site].most;
-  largest = std::max(largest, rise);
+void UntrackedLedger::note(Run& run, Bytes outside) {
+  run.rise = std::max(run.rise, outside - run.base);
+  if (run.rise < kNoise) return;
+  if (rises_.size() >= kSitesMax && !rises_.contains(run.site)) forget_smaller_half();
+  Bytes& largest = rises_[run.site].most;
+  largest = std::max(largest, run.rise);
 }
 
 void UntrackedLedger::forget_smaller_half() {
@@ -19,12 +20,17 @@ void UntrackedLedger::forget_smaller_half() {
 }
 
 // A run ended before this look.
-void UntrackedLedger::end(Run& run, Bytes outside) {
+void UntrackedLedger::end(ThreadId thread, Run& run, Bytes outside) {
   run.over = true;
+  tell_of(thread, run);
   const Bytes back = std::min(run.peak - run.base, run.peak - outside);
   if (back < kNoise) return;
   Bytes& scratch = rises_[run.site].scratch;
   scratch = std::max(scratch, back);
+}
+
+void UntrackedLedger::tell_of(ThreadId thread, const Run& run) const {
+  if (risen_ && run.rise >= kNoise) risen_(thread, run.site, run.rise);
 }
 
 void UntrackedLedger::look(Bytes outside, std::span<const Running> running) {
@@ -34,20 +40,22 @@ void UntrackedLedger::look(Bytes outside, std::span<const Running> running) {
     const bool goes_on = std::any_of(running.begin(), running.end(), [&](const Running& op) {
       return op.thread == thread && op.site == run.site && op.serial == run.serial;
     });
-    if (!run.over && !goes_on) end(run, outside);
+    if (!run.over && !goes_on) end(thread, run, outside);
   }
   for (const Running& op : running) {
     if (op.thread >= runs_.size()) runs_.resize(op.thread + 1);
     Run& run = runs_[op.thread];
-    if (run.over) run = {op.site, op.serial, before, before, false};
+    if (run.over) run = {op.site, op.serial, before, before, 0, false};
     run.base = std::min(run.base, outside);
     run.peak = std::max(run.peak, outside);
-    note(op.site, outside - run.base);
+    note(run, outside);
   }
   if (running.empty()) {
-    if (op_ran_) between_.base = before;
+    if (op_ran_) between_ = {0, 0, before, before, 0, false};
     between_.base = std::min(between_.base, outside);
-    note(0, outside - between_.base);
+    note(between_, outside);
+  } else if (!op_ran_) {
+    tell_of(trace::kUnknownThread, between_);
   }
   op_ran_ = !running.empty();
   outside_ = outside;

@@ -9,11 +9,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "core/base/types.h"
+#include "core/trace/trace_event.h"
 
 namespace outsize::host {
 
@@ -32,6 +35,11 @@ class UntrackedLedger {
     SiteId site = 0;
     std::uint64_t serial = 0;  // tells one run of an op from the next
   };
+
+  // Told of what each run of an op, or the time between two, has taken, once it is over: the thread that
+  // ran it (trace::kUnknownThread: none did), its site and so many bytes. Or nobody is.
+  using Risen = std::function<void(ThreadId, SiteId, Bytes)>;
+  void tell(Risen risen) { risen_ = std::move(risen); }
 
   // One look: `outside` is what the process holds beside tensors.
   void look(Bytes outside, std::span<const Running> running);
@@ -65,6 +73,7 @@ class UntrackedLedger {
     std::uint64_t serial = 0;
     Bytes base = 0;  // least seen since just before it began
     Bytes peak = 0;  // most seen
+    Bytes rise = 0;  // most seen above the least before it
     bool over = true;
   };
   struct Expecting {
@@ -76,14 +85,16 @@ class UntrackedLedger {
     Bytes most = 0, scratch = 0;
   };
 
-  void note(SiteId site, Bytes rise);
+  void note(Run& run, Bytes outside);
   void forget_smaller_half();
-  void end(Run& run, Bytes outside);
+  void end(ThreadId thread, Run& run, Bytes outside);
+  void tell_of(ThreadId thread, const Run& run) const;
 
   std::unordered_map<SiteId, Rise> rises_;
   std::vector<Run> runs_;   // by thread
   Run between_;             // the time since the last op
   std::vector<Expecting> expecting_;
+  Risen risen_;
   bool looked_ = false, op_ran_ = true;
   Bytes outside_ = 0;
 };

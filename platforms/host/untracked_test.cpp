@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <tuple>
+#include <vector>
+
 namespace outsize::host {
 namespace {
 
@@ -60,6 +63,21 @@ TEST(UntrackedLedger, WhatGrowsWhileNoOpRunsIsSomebodyElses) {
   EXPECT_EQ(ledger.seen(7), 0);
   EXPECT_EQ(sizes(ledger), std::vector<Bytes>{150});
   EXPECT_EQ(ledger.largest(1).front().site, 0U);
+}
+
+TEST(UntrackedLedger, EachRiseIsToldOnceWhenItIsOver) {
+  UntrackedLedger ledger;
+  std::vector<std::tuple<ThreadId, SiteId, Bytes>> told;
+  ledger.tell([&](ThreadId thread, SiteId site, Bytes bytes) { told.emplace_back(thread, site, bytes / kMiB); });
+  look(ledger, 100);
+  look(ledger, 150, {{2, 7, 1}});
+  look(ledger, 190, {{2, 7, 1}});
+  EXPECT_TRUE(told.empty());
+  look(ledger, 103);  // between ops; some stays
+  look(ledger, 160);
+  look(ledger, 160, {{2, 8, 2}});
+  look(ledger, 160);
+  EXPECT_EQ(told, (decltype(told){{2, 7, 90}, {trace::kUnknownThread, 0, 57}}));
 }
 
 TEST(UntrackedLedger, EveryThreadsOpIsLookedAtAndNoiseIsNot) {

@@ -57,6 +57,7 @@ def enable(
     io_threads: int | None = 4,
     verify: bool | None = False,
     decision_log: str | os.PathLike[str] | None = "",
+    record: str | os.PathLike[str] | None = "",
 ) -> None:
     """Keeps the bytes of tensors in RAM within `budget` from here on. None means an option's default.
 
@@ -70,6 +71,8 @@ def enable(
     disk_write_limit: "2TB/day", or bytes a second: a pace for writes to the disk, kept by waiting.
     faults: "auto", "userfaultfd" or "signal".
     verify: checksum every byte that leaves and check it when it returns.
+    decision_log: a file for every decision of the policy, a line each.
+    record: a file for a trace of the run, which `outsize trace` reads; a few percent of the time.
     """
     global _session
     if turned_off():
@@ -93,6 +96,7 @@ def enable(
             "io_threads": io_threads,
             "verify": verify,
             "decision_log": decision_log,
+            "record": record,
         }
     )
     core = compiled.load()

@@ -16,6 +16,7 @@ COMMANDS = {
     "demo": "train GPT-2 small plainly and in two fifths and one fifth of its memory, and compare",
     "bench": "time a script plainly, under several budgets, and under the kernel's swap",
     "simulate": "run a recorded log under a smaller budget, without training",
+    "record": "run a training script and record it as a trace",
     "trace": "look into a recorded run: a table, a check, or a form that other tools draw",
     "doctor": "show what this machine offers: memory, disk, page faults, torch",
 }
@@ -138,6 +139,32 @@ def run_parser() -> Parser:
         usage="outsize run [options] {SCRIPT | -m MODULE | -c CODE} [args...]",
         description="Runs a script as python would, with the bytes of its tensors within a budget.",
     )
+    add_run_options(parser)
+    parser.add_argument(
+        "--record", default="", type=output_file, metavar="FILE", help="record a trace of the run there"
+    )
+    return parser
+
+
+def record_parser() -> Parser:
+    parser = Parser(
+        prog="outsize record",
+        usage="outsize record [options] {SCRIPT | -m MODULE | -c CODE} [args...] -o FILE",
+        description="Runs a script as `outsize run` does and records it as a trace.",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        dest="record",
+        type=output_file,
+        metavar="FILE",
+        help="the trace; stands before the script, or as the last two words",
+    )
+    add_run_options(parser)
+    return parser
+
+
+def add_run_options(parser: Parser) -> None:
     parser.add_argument(
         "--budget",
         default="auto",
@@ -168,7 +195,6 @@ def run_parser() -> Parser:
     )
     parser.add_argument("--quiet", action="store_true", help="no live line, no table")
     parser.otherwise = "; options of the script stand after its name"
-    return parser
 
 
 def split_target(
@@ -197,11 +223,29 @@ def command_run(argv: Sequence[str]) -> int:
     parser = run_parser()
     ours, target, kind = split_target(parser, argv)
     args = parser.parse_args(ours)
-    if not target and kind:
-        what = {"-m": "the name of a module", "-c": "the code to run"}[kind]
-        fail(f"{kind} lacks {what}: write it right behind, `outsize run [options] {kind} ...`.")
-    if not target:
+    if not target and not kind:
         fail("what should run? Write `outsize run [options] script.py` or `... -m module`.")
+    return run_target("run", args, target, kind)
+
+
+def command_record(argv: Sequence[str]) -> int:
+    parser = record_parser()
+    ours, target, kind = split_target(parser, argv)
+    args = parser.parse_args(ours)
+    if args.record is None and len(target) > 2 and target[-2] in ("-o", "--output"):
+        args = parser.parse_args([*ours, *target[-2:]])
+        target = target[:-2]
+    if args.record is None or not (target or kind):
+        fail("record what, and where to? Write `outsize record [options] script.py -o run.trace`.")
+    return run_target("record", args, target, kind)
+
+
+def run_target(command: str, args: argparse.Namespace, target: list[str], kind: str) -> int:
+    if not target:
+        what = {"-m": "the name of a module", "-c": "the code to run"}[kind]
+        fail(f"{kind} lacks {what}: write it right behind, `outsize {command} [options] {kind} ...`.")
+    if args.record == "-":
+        fail("a trace goes to a file: name one.")
     if args.budget_rss and args.budget != "auto":
         fail("give --budget (for tensors) or --budget-rss (for the whole process), not both.")
     from outsize.run import run
@@ -267,12 +311,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         "bench": command_bench,
         "demo": command_demo,
         "simulate": command_simulate,
+        "record": command_record,
         "trace": command_trace,
     }[words[0]]
     try:
         code = handler(words[1:])
     except KeyboardInterrupt:
-        if words[0] == "run":  # the script's own
+        if words[0] in ("run", "record"):  # the script's own
             raise
         print(f"outsize {words[0]}: interrupted.", file=sys.stderr)
         code = 130

@@ -21,8 +21,9 @@ def run(args: argparse.Namespace, target: list[str], kind: str) -> None:
         launcher.check_script(target[0])  # before there is anybody to report that torch never came
     if not api.turned_off():
         Supervisor(args).install()
-    elif args.json:
-        print("outsize: turned off (OUTSIZE=0), so there is no report to write.", file=sys.stderr)
+    elif args.json or args.record:
+        what = "trace" if args.record else "report"
+        print(f"outsize: turned off (OUTSIZE=0), so there is no {what} to write.", file=sys.stderr)
     how = {"-m": launcher.run_module, "-c": launcher.run_code, "": launcher.run_script}[kind]
     how(target[0], target[1:])
 
@@ -66,6 +67,7 @@ class Supervisor:
             return
         if self._live is not None:
             self._live.stop()
+        self._tell_trace()
         if self._session is None:
             if not self._started and not self._args.quiet:
                 print("outsize: the program never imported torch.", file=sys.stderr)
@@ -84,6 +86,16 @@ class Supervisor:
                     report.print_report(last, title="outsize, the program's own last budget")
         if self._args.json:
             report.write_json(self._args.json, report.as_json(stats, self.options()))
+
+    def _tell_trace(self) -> None:
+        """Where it is; what went wrong with it has been told as it ended."""
+        recording = self._session.recording if self._session is not None else None
+        if recording is None:
+            return
+        line = recording.end()
+        if not self._args.quiet and not recording.failed:
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                print(f"outsize: {line}", file=sys.stderr)
 
 
 def _log_to_stderr_unless_configured() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from outsize import inductor, raw, threads
+from outsize import inductor, raw, record, threads
 from outsize.compiled import Core
 from outsize.counters import Stats
 from outsize.patching import Patches
@@ -30,6 +30,7 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "io_threads": ((numbers.Integral,), "a number of threads"),
     "verify": ((bool,), "True or False"),
     "decision_log": ((str, bytes, os.PathLike), "a path to a file"),
+    "record": ((str, bytes, os.PathLike), "a path to a file"),
 }
 _SIZE = ((str, numbers.Real), "a size: write for example '2GiB', or a number of bytes")
 
@@ -48,6 +49,7 @@ class Options:
     io_threads: int = 4
     verify: bool = False
     decision_log: str = ""
+    record: str = ""  # a file to record a trace to
 
     @classmethod
     def checked(cls, given: Mapping[str, Any]) -> Options:
@@ -101,10 +103,13 @@ class Session:
             options.io_threads,
             options.verify,
             options.decision_log,
+            options.record,
+            self._record_meta(),
         )
         self._warning = ""
         self._tell_warning()
         self._patches = Patches()
+        self.recording: record.Recording | None = None
         self.steps = StepTracker(core.step)
         try:
             self._hook_up()
@@ -121,11 +126,15 @@ class Session:
         raw.cover_faulthandler(self.core, self._patches)
         inductor.cover_inductor(self.core, self._patches)
         self.steps.attach()
+        if self.options.record:
+            self.recording = record.Recording(self.core)
 
     def _unhook(self) -> None:
         self.steps.detach()
         self._patches.undo()
         self.core.include_thread(False)
+        if self.recording is not None:
+            self.recording.end()
 
     @property
     def ended(self) -> bool:
@@ -151,6 +160,14 @@ class Session:
         """In a forked child: it goes on without us (the compiled part sees to its bytes)."""
         self.steps.detach()
         self._patches.undo()
+        if self.recording is not None:
+            self.recording.forget()
+
+    def _record_meta(self) -> str:
+        options = self.options
+        if not options.record:
+            return ""
+        return record.meta(options.policy, options.budget, options.budget_rss, self.budget)
 
     def _tell_warning(self) -> None:
         """What is to be said of the spill directory; some of it shows only when it is used."""

@@ -33,6 +33,7 @@ EXEMPT = {
     "Turns interception on or off for the calling thread; says whether it was on.": "docstring",
     "An operator log of DTR's public simulator.": "docstring",
     "The simulators of outsize. Programs use the outsize package instead.": "docstring",
+    "Using `torch.compile.module.` when there are global hooks": "a warning of torch that is kept from the user",
     "model name": "what /proc/cpuinfo calls it",
     "cpu model": "what /proc/cpuinfo calls it",
     "outsize bench step end": "an event's name in a profile that bench reads itself",
