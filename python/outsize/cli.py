@@ -141,7 +141,7 @@ def run_parser() -> Parser:
     )
     add_run_options(parser)
     parser.add_argument(
-        "--record", default="", type=output_file, metavar="FILE", help="record a trace of the run there"
+        "--record", type=output_file, metavar="FILE", help="record a trace of the run there"
     )
     return parser
 
@@ -246,6 +246,7 @@ def run_target(command: str, args: argparse.Namespace, target: list[str], kind: 
         fail(f"{kind} lacks {what}: write it right behind, `outsize {command} [options] {kind} ...`.")
     if args.record == "-":
         fail("a trace goes to a file: name one.")
+    args.record = args.record or ""
     if args.budget_rss and args.budget != "auto":
         fail("give --budget (for tensors) or --budget-rss (for the whole process), not both.")
     from outsize.run import run
