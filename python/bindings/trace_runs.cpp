@@ -37,7 +37,7 @@ py::dict said(const SimResult& result) {
   py::dict answer;
   answer["time_ns"] = result.time;
   answer["stall_ns"] = result.stall;
-  answer["peak_bytes"] = result.peak;
+  answer["peak_bytes"] = result.stats.resident_peak;
   answer["read_bytes"] = result.stats.read;
   answer["write_bytes"] = result.stats.written;
   answer["reads"] = result.stats.reads;

@@ -6,6 +6,7 @@ import argparse
 import importlib
 import json
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any, Protocol, cast
 
@@ -207,16 +208,19 @@ def show(found: dict[str, Any]) -> None:
               for moved in (per_step(run, "read_bytes"), per_step(run, "write_bytes"))),
             verdict(run),
         )
-    console = Console()
+    # A file or pipe has no width of its own: a row stays a row.
+    console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
     console.print(
         f"{found['trace']}: {found['ops']:,} ops, {found['steps']:,} steps, at most"
         f" {format_bytes(found['peak_bytes'])}"
         + (f"; {format_seconds(plain)} a step with room for all" if plain else ""),
-        highlight=False, soft_wrap=True,
+        soft_wrap=True,
     )
     console.print(table)
-    console.print("Simulated. A step is the mean after the first; up and down: bytes read and written a step.",
-                  highlight=False, soft_wrap=True)
+    console.print(
+        "Simulated. A step is the mean after the first; up and down: bytes read and written a step.",
+        soft_wrap=True,
+    )
 
 
 def main(argv: Sequence[str]) -> int:
@@ -224,7 +228,7 @@ def main(argv: Sequence[str]) -> int:
     if (args.trace is None) == (args.simrd is None):
         fail("give a trace that outsize recorded, or --simrd with a log of DTR's simulator.")
     if args.simrd and args.ratio is None:
-        fail("the following arguments are required: --ratio")
+        fail("--simrd needs --ratio: the budget as a share of the bytes that the log needs.")
     if args.trace and args.device is None:
         fail("give the disk with --device FILE: what `outsize doctor --json` printed on that machine.")
     sim = load()

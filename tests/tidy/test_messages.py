@@ -12,7 +12,7 @@ import rules
 PAGE = (rules.ROOT / "docs/MESSAGES.md").read_text()
 LINES = messages.quoted_lines(PAGE)
 FOLDERS = ("adapter", "cmake", "core", "include", "planners", "platforms", "predictors", "python", "tools",
-           "sim/simrd", "traces")
+           "sim/simrd", "sim/trace_program.cpp", "traces")
 # Folders that say nothing to a user.
 SILENT = {
     "core/check": "the judge of tests: no library that users get calls it",
@@ -32,6 +32,7 @@ EXEMPT = {
     "The compiled part of outsize. Programs use the outsize package instead.": "docstring",
     "Turns interception on or off for the calling thread; says whether it was on.": "docstring",
     "An operator log of DTR's public simulator.": "docstring",
+    "A recorded run that can be simulated.": "docstring",
     "The simulators of outsize. Programs use the outsize package instead.": "docstring",
     "Using `torch.compile.module.` when there are global hooks": "a warning of torch that is kept from the user",
     "model name": "what /proc/cpuinfo calls it",

@@ -1,0 +1,102 @@
+"""`outsize simulate TRACE`: what a recorded run would have taken under another budget, policy or disk."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.launch import MIB, clean_environment
+
+TRAIN = """\
+import torch
+torch.manual_seed(0)
+model = torch.nn.Sequential(*(torch.nn.Linear(1024, 1024) for _ in range(6)))
+optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+for _ in range(4):
+    optimizer.zero_grad()
+    model(torch.randn(64, 1024)).square().mean().backward()
+    optimizer.step()
+"""
+FAST = {"read": 10**12, "write": 10**12, "mixed_read": 10**12, "mixed_write": 10**12, "latency_ns": 0}
+SLOW = {"read": 10**8, "write": 10**8, "mixed_read": 5 * 10**7, "mixed_write": 5 * 10**7}
+
+
+def outsize(folder: Path, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "outsize", *words], cwd=folder, env=clean_environment(), text=True,
+        capture_output=True, stdin=subprocess.DEVNULL, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == code, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("recorded")
+    (folder / "train.py").write_text(TRAIN)
+    outsize(folder, "record", "--budget", "1GiB", "--quiet", "train.py", "-o", "run.trace")
+    for name, disk in (("fast", FAST), ("slow", SLOW)):
+        (folder / f"{name}.json").write_text(json.dumps({"disk": disk}))
+    return folder
+
+
+def simulated(folder: Path, *words: str) -> dict[str, Any]:
+    return json.loads(outsize(folder, "simulate", "run.trace", "--json", *words).stdout)
+
+
+def test_with_room_for_all_nothing_moves_and_the_recorded_time_is_kept(recorded: Path) -> None:
+    found = simulated(recorded, "--device", "slow.json", "--budget", "2GiB")
+    (run,) = found["runs"]
+    info = json.loads(outsize(recorded, "trace", "info", "--json", "run.trace").stdout)
+    assert found["ops"] == info["ops"] and found["steps"] == info["steps"] == 4
+    assert (run["read_bytes"], run["write_bytes"], run["stall_ns"]) == (0, 0, 0)
+    assert 24 * MIB < run["peak_bytes"] == found["peak_bytes"] < info["peak_bytes"] + 8 * MIB
+    waited = sum(info["waited_ns"].values())
+    assert run["time_ns"] == pytest.approx(info["duration_ns"] - waited, rel=0.01)
+
+
+def test_the_disk_and_the_budget_say_how_long_it_takes(recorded: Path) -> None:
+    runs = {
+        device: {run["budget"]: run for run in simulated(
+            recorded, "--device", f"{device}.json", "--budget", "100%,50%")["runs"]}
+        for device in ("fast", "slow")
+    }
+    for run in (*runs["fast"].values(), *runs["slow"].values()):
+        assert run["problems"] == [] and run["peak_bytes"] <= run["budget_bytes"]
+        assert run["refused_for_budget"] == run["refused_for_space"] == 0
+    assert runs["slow"]["100%"]["time_ns"] < runs["slow"]["50%"]["time_ns"]
+    assert runs["fast"]["50%"]["time_ns"] < 1.05 * runs["fast"]["100%"]["time_ns"]
+    slow = runs["slow"]["50%"]
+    at_least = (slow["read_bytes"] + slow["write_bytes"]) / 1e8  # both ways at once at half the pace
+    assert slow["time_ns"] / 1e9 >= at_least / 2
+
+
+def test_policies_are_compared_in_a_table(recorded: Path) -> None:
+    said = outsize(recorded, "simulate", "run.trace", "--device", "slow.json", "--budget", "50%,20MiB",
+                   "--policy", "lookahead,ondemand,deepum:chaining=off,degree=4").stdout  # fmt: skip
+    assert said.count("ondemand") == 2 and said.count("deepum:chaining") == 2
+    assert "4 steps" in said and "20MiB (20.0 MiB)" in said and "a step" in said
+
+
+def test_an_op_that_does_not_fit_is_told(recorded: Path) -> None:
+    said = outsize(recorded, "simulate", "run.trace", "--device", "slow.json", "--budget", "5MiB").stdout
+    assert "refused, one op needs" in said
+
+
+@pytest.mark.parametrize(("words", "told"), [
+    (["run.trace"], "give the disk with --device FILE"),
+    ([], "give a trace that outsize recorded, or --simrd"),
+    (["run.trace", "--simrd", "x"], "give a trace that outsize recorded, or --simrd"),
+    (["run.trace", "--device", "no.json"], "no.json cannot be read: No such file"),
+    (["run.trace", "--device", "train.py"], "train.py holds no disk's bandwidths: make it with: outsize doctor"),
+    (["train.py", "--device", "slow.json"], "train.py: the file is no trace of outsize"),
+    (["run.trace", "--device", "slow.json", "--policy", "best"], "best"),
+    (["run.trace", "--device", "slow.json", "--budget", "much"], "'much' is not a size"),
+])  # fmt: skip
+def test_what_cannot_be_is_told_in_one_line(recorded: Path, words: list[str], told: str) -> None:
+    said = outsize(recorded, "simulate", *words, code=2).stderr
+    assert told in said and len(said.splitlines()) == 1, said
