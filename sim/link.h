@@ -1,5 +1,6 @@
-// The modelled disk: one read and one write at a time, each with latency and bandwidth; what is
-// asked for more urgently goes first. Faults and slow transfers come from a seed. Integer time.
+// The modelled disk: one read and one write at a time, each with latency and bandwidth, which is less
+// while the other runs as well; what is asked for more urgently goes first. Faults and slow transfers
+// come from a seed. Integer time.
 #pragma once
 
 #include <vector>
@@ -29,7 +30,10 @@ struct Transfer {
   Bytes bytes = 0;
   std::uint64_t order = 0;
   Nanos started = 0;
-  Nanos ends = 0;
+  Nanos ends = 0;        // as things are: later when the other direction begins
+  Nanos until_first = 0;  // of its latency, what is left at `seen`
+  Bytes left = 0;         // and of its bytes, or of what a slow one takes as long as
+  Nanos seen = 0;
   bool fails = false;
 };
 
@@ -48,6 +52,8 @@ class Link {
  private:
   static constexpr Nanos kSlowFactor = 20;
   void start(bool write, Nanos now);
+  void advance(Nanos now);
+  void foresee();
   Bytes rate(bool write) const;
   bool write_ends_first() const;
 

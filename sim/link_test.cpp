@@ -33,8 +33,22 @@ TEST(Link, BothDirectionsShareTheDisk) {
   Link link(plain());
   link.submit(1, false, Urgency::kDemand, 1'000'000, 0);
   link.submit(2, true, Urgency::kWriteAhead, 1'000'000, 0);  // half of 500 MB/s
+  EXPECT_EQ(link.next_end(), 1000 + 2'000'000) << "the read is slower from here on";
   EXPECT_EQ(link.take().extent, 1U);
-  EXPECT_EQ(link.next_end(), 1000 + 4'000'000);
+  EXPECT_EQ(link.next_end(), 1000 + 2'000'000 + 1'000'000) << "half of the write is done, and it is alone";
+}
+
+TEST(Link, RatesBesideTheOtherDirectionMayBeKnown) {
+  LinkOptions options = plain();
+  options.mixed_read_rate = 800'000'000;
+  options.mixed_write_rate = 100'000'000;
+  Link link(options);
+  link.submit(1, true, Urgency::kWriteAhead, 1'000'000, 0);
+  EXPECT_EQ(link.next_end(), 1000 + 2'000'000);
+  link.submit(2, false, Urgency::kDemand, 800'000, 1'001'000);  // half of the write is left
+  EXPECT_EQ(link.next_end(), 1'001'000 + 1000 + 1'000'000);
+  EXPECT_EQ(link.take().extent, 2U);
+  EXPECT_EQ(link.next_end(), 2'002'000 + (500'000 - 100'100) * 2);
 }
 
 TEST(Link, TheMoreUrgentGoesFirstInOrderOfArrival) {
