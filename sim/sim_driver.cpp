@@ -31,6 +31,7 @@ SimDriver::~SimDriver() = default;
 
 SimResult SimDriver::run() {
   while (!result_.fatal) {
+    for (; !late_.empty(); late_.pop_back()) death(*late_.back());
     ThreadId next = 0;
     bool ready = false, done = true;
     for (ThreadId id = 0; id < threads_.size(); ++id) {
@@ -189,7 +190,8 @@ void SimDriver::granted(ThreadId id) {
   if (action.kind == Action::Kind::kBirth) {
     memory_.born(t.extent, false);
     objects_[action.object].extent = t.extent;
-    counts(action.bytes);
+    counts(t.extent);
+    if (objects_[action.object].dead) late_.push_back(&action);  // on another thread, which did not wait
     return;
   }
   op_runs(action);
@@ -290,15 +292,18 @@ void SimDriver::adopt(const Action& action) {
   bytes_[input.extent] = action.bytes;
   objects_[action.object].extent = input.extent;
   memory_.born(input.extent, action.flag);
-  counts(action.bytes);
+  largest_ = std::max(largest_, action.bytes);
+  if (!action.flag) counts(input.extent);  // a file needs no room of ours until it is changed
   feed(input);
 }
 
 void SimDriver::death(const Action& action) {
   const ExtentId extent = extent_of(action.object);
+  objects_[action.object].dead = true;
   if (extent == kNoExtent) return;
   objects_[action.object].extent = kNoExtent;
-  alive_ -= bytes_[extent];
+  if (counted_[extent]) alive_ -= bytes_[extent];
+  counted_[extent] = false;
   Input input;
   input.kind = Input::Kind::kDeath;
   input.extent = extent;
@@ -379,6 +384,7 @@ void SimDriver::after_step(const Action& action) {
 ExtentId SimDriver::new_extent() {
   if (free_ids_.empty()) {
     bytes_.push_back(0);
+    counted_.push_back(false);
     return static_cast<ExtentId>(bytes_.size() - 1);
   }
   const ExtentId id = free_ids_.back();

@@ -72,6 +72,7 @@ class SimDriver {
   struct Object {
     ExtentId extent = kNoExtent;
     int pins = 0;
+    bool dead = false;
   };
 
   // actions (sim_driver.cpp)
@@ -101,7 +102,7 @@ class SimDriver {
   void judge_fatal(ExtentId id);
   Bytes spare_below(Bytes bytes) const;
   bool room_below(Bytes bytes) const;
-  void counts(Bytes bytes);
+  void counts(ExtentId id);
   Bytes wanted(ThreadId id) const;
   bool take_slot(ExtentId id);
   void give_slot(ExtentId id);
@@ -131,7 +132,9 @@ class SimDriver {
   std::vector<ExtentId> roomless_;    // writes for which there is no room below
   std::vector<Bytes> slots_;          // by extent: its room below
   Bytes spilled_ = 0;                 // their sum
+  std::vector<bool> counted_;         // by extent: it is alive, and no file that is as it was
   Bytes alive_ = 0, largest_ = 0;     // of what was born and has not died; the largest that ever was
+  std::vector<const Action*> late_;   // births of what had died before
   std::vector<OperandRef> operands_;  // scratch
   Commands commands_;
   int told_ = 0;                      // refusals in this step

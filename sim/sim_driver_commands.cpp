@@ -81,6 +81,7 @@ void SimDriver::obey(const Command& command) {
     case Command::Kind::kUnguard: memory_.unguarded(id); break;
     case Command::Kind::kForget:
       memory_.forgotten(id);
+      if (memory_.cell(id).live) counts(id);
       give_slot(id);
       break;
     case Command::Kind::kRelease:
@@ -131,12 +132,15 @@ Bytes SimDriver::spare_below(Bytes bytes) const {
 
 bool SimDriver::room_below(Bytes bytes) const {
   const Bytes below = alive_ + bytes - engine_->budget();
-  return options_.spill_limit == 0 || below <= 0 || below + spare_below(bytes) <= options_.spill_limit;
+  if (options_.spill_limit == 0 || below <= 0 || bytes > engine_->budget()) return true;
+  return below + spare_below(bytes) <= options_.spill_limit;
 }
 
-void SimDriver::counts(Bytes bytes) {
-  alive_ += bytes;
-  largest_ = std::max(largest_, bytes);
+void SimDriver::counts(ExtentId id) {
+  if (counted_[id]) return;
+  counted_[id] = true;
+  alive_ += bytes_[id];
+  largest_ = std::max(largest_, bytes_[id]);
 }
 
 // A raw access cannot be told that there is no room. What that rule let be born must not need to be.

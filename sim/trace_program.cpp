@@ -252,9 +252,8 @@ void Writer::small_birth(const Event& event) {
     action.object = pack.object;
     action.bytes = kSharedBytes;
     action.flag = true;
-  } else {
-    add(Action::Kind::kShare).object = pack.object;
   }
+  add(Action::Kind::kShare).object = pack.object;
   pack.used += bytes;
   ++shared_[pack.object].alive;
   objects_.back() = {pack.object, 1};

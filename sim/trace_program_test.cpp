@@ -116,7 +116,7 @@ TEST_F(TraceProgramTest, SmallStoragesShareExtentsWithTheirLike) {
   end(1);
   death(later);
   EXPECT_EQ(kinds(program().program.threads[0]),
-            "work:10 op birth:0 birth:1 share:0 work:1 end step step step work:10 op work:1 end")
+            "work:10 op birth:0 share:0 birth:1 share:1 share:0 work:1 end step step step work:10 op work:1 end")
       << "an extent that takes births stays";
 }
 
@@ -148,6 +148,30 @@ TEST_F(TraceProgramTest, ThreadsThatRunOpsAtOnceKeepTheirRows) {
   ASSERT_EQ(read.program.threads.size(), 2U);
   EXPECT_EQ(kinds(read.program.threads[0]), "op birth:0 end work:10 op work:160 end");
   EXPECT_EQ(kinds(read.program.threads[1]), "work:20 op work:100 end");
+}
+
+// The thread that bears it waits for room; the one that buries it does not.
+TEST_F(TraceProgramTest, WhatDiesOnAnotherThreadIsGoneThoughItsBirthWaited) {
+  std::vector<trace::StorageId> weights;
+  for (int i = 0; i < 16; ++i) weights.push_back(birth(4 * kMiB, Event::Kind::kAdopt));
+  op(1, {}, 0, 5), op(2, {});  // at once, so each keeps its row
+  end(1, 5), end(1);
+  for (int i = 0; i < 200; ++i) {
+    op(3, {{weights[static_cast<std::size_t>(i % 16)], Access::kWrite}});
+    const auto scratch = birth(kMiB);
+    end(1000);
+    Event e = event(Event::Kind::kDeath, 10, 5);
+    e.storage = scratch;
+    put(e);
+  }
+  const TraceProgram read = program();
+  ASSERT_TRUE(read.threads_overlap);
+  SimOptions options;
+  options.budget = 40 * kMiB;
+  SimDriver driver(read.program, options);
+  const SimResult result = driver.run();
+  EXPECT_EQ(result.problems, std::vector<std::string>{});
+  EXPECT_LE(result.stats.resident + result.stats.below, 2 * 64 * kMiB) << "only the weights are left, and copies of them";
 }
 
 TEST_F(TraceProgramTest, WhatMakesNoSenseIsRefused) {

@@ -263,7 +263,8 @@ void Engine::inherit(Thread& t, std::size_t first, std::size_t end) {
     Entry entry = t.entries[i];
     if (entry.extent == kNoExtent || !entry.born) continue;
     Extent& e = table_[entry.extent];
-    if (e.frame == frame.serial || (threads_.size() > 1 && lists(t, keep, entry.extent))) continue;
+    // Where another thread's op listed it as well, `frame` may name an op that no longer does.
+    if (threads_.size() > 1 ? lists(t, keep, entry.extent) : e.frame == frame.serial) continue;
     entry.listed = e.frame;
     entry.inherited = true;
     e.frame = frame.serial;

@@ -70,6 +70,7 @@ class EngineRig {
   void spilled(ExtentId id, Bytes bytes) { EXPECT_EQ(adopt(id, bytes, true), "go"); }
 
   const Engine& engine() const { return *engine_; }
+  const Extent& extent(ExtentId id) const { return table_[id]; }
   const Commands& commands() const { return commands_; }
 
  private:

@@ -110,9 +110,11 @@ Status Runtime::Impl::start(const RuntimeOptions& wanted) {
     engine = std::make_unique<Engine>(of_engine, std::move(policy.predictor),
                                       std::move(policy.planner), table);
   }
+  if (Status status = start_recording(); !status) return status;
   if (!options.decision_log.empty()) {
     log_file = std::fopen(options.decision_log.c_str(), "we");
     if (log_file == nullptr) {
+      recorder.reset();
       return Error{ErrorCode::kIo, "the decision log cannot be written", options.decision_log,
                    "Name a file in a folder that exists."};
     }
@@ -129,7 +131,6 @@ Status Runtime::Impl::start(const RuntimeOptions& wanted) {
   verified_bytes = 0;
   tensor_peak = large_live + small->live();
   io_error_pending = false;
-  if (Status status = start_recording(); !status) return status;
   start_watch();
   if (watch == nullptr && options.process_budget > 0) {
     recorder.reset();

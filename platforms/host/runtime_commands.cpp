@@ -96,7 +96,7 @@ void Runtime::Impl::run(const Command& command) {
       }
       if (!faulted.empty()) record_resumed(command.extent);
       break;
-    case Command::Kind::kForget: forget_copy(command.extent); break;
+    case Command::Kind::kForget: forget(command.extent); break;
     case Command::Kind::kRelease: release(command.extent); break;
     case Command::Kind::kResume:
       mover->resume(e->range.address, e->range.bytes);
@@ -174,7 +174,6 @@ void Runtime::Impl::start_write(const Command& command) {
       return;
     }
     e.slot = *reserved;
-    if (e.source_fd >= 0) alive_bytes += e.range.bytes;
   }
   no_room.reset();
   if (Status status = mover->guard(e.range.address, e.range.bytes); !status) {
@@ -211,12 +210,20 @@ void Runtime::Impl::no_slot(ExtentId id, const Error& error) {
   feed(input);
 }
 
+// What was the user's file still is so no longer, and needs room of ours.
+void Runtime::Impl::forget(ExtentId id) {
+  forget_copy(id);
+  HostExtent& e = extents[id];
+  if (e.source_fd < 0) return;
+  e.source_fd = -1;
+  if (!table[id].dying) counts(id, true);
+}
+
 void Runtime::Impl::forget_copy(ExtentId id) {
   HostExtent& e = extents[id];
   if (!e.slot.valid()) return;
   spill->release(e.slot);
   e.slot = {};
-  if (e.source_fd >= 0) alive_bytes -= e.range.bytes;
 }
 
 void Runtime::Impl::release(ExtentId id) {

@@ -123,6 +123,7 @@ struct Runtime::Impl {
   void release(ExtentId id);
   void bury(ExtentId id);                    // tells the engine that it died
   void bury_emptied();
+  void forget(ExtentId id);
   void forget_copy(ExtentId id);
   void io_failed(ExtentId id, bool write, Error error);
   void no_slot(ExtentId id, const Error& error);

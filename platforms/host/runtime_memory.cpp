@@ -60,7 +60,8 @@ void Runtime::Impl::room_in_own_op(ThreadSlot& slot, Bytes bytes, const char* do
 // What RAM cannot hold the spill file must, before it is born: and beside it two of the largest, with
 // which any extent can be brought back when both are full. A raw access needs that: it cannot be told.
 Status Runtime::Impl::room_below(Bytes bytes) {
-  const Bytes below = alive_bytes + bytes - options.budget;
+  if (!serving) return {};
+  const Bytes below = alive_bytes + bytes - engine->budget();
   if (below <= 0 || bytes > options.budget) return {};  // what RAM cannot hold at all is refused for that
   Status status = spill->hold(below, 2 * std::max(largest_extent, bytes));
   if (status) return {};
@@ -73,9 +74,9 @@ Status Runtime::Impl::room_below(Bytes bytes) {
 // Bytes that are the user's file still need no room of ours.
 void Runtime::Impl::counts(ExtentId id, bool is_alive) {
   const HostExtent& e = extents[id];
-  if (e.kind == HostExtent::Kind::kNone || e.source_fd >= 0) return;
-  alive_bytes += is_alive ? e.range.bytes : -e.range.bytes;
+  if (e.kind == HostExtent::Kind::kNone) return;
   largest_extent = std::max(largest_extent, e.range.bytes);
+  if (e.source_fd < 0) alive_bytes += is_alive ? e.range.bytes : -e.range.bytes;
 }
 
 Result<ExtentId> Runtime::Impl::new_extent_in_op(ThreadSlot& slot, Bytes bytes,

@@ -242,7 +242,8 @@ int File::fill_holes(Bytes missing) {
 
 Status File::hold(Bytes bytes, Bytes spare) {
   if (in_child_) return {};
-  spare = std::min(spare, limit_ / 4);
+  const Bytes asked = spare;
+  spare = std::min(asked, limit_ / 4);
   const Bytes wanted = round_up(bytes + spare, kPageBytes);
   const auto missing = [&] { return wanted - (size() - slots_.quarantined()); };
   if (missing() > 0) {
@@ -252,7 +253,7 @@ Status File::hold(Bytes bytes, Bytes spare) {
     if (error != 0) {
       return no_space(" cannot hold " + mib(bytes) + " and, to exchange tensors when RAM is full as well, " + mib(spare) +
                           " that stay free",
-                      slots_.end() + missing(), error);
+                      round_up(std::min((4 * bytes + 2) / 3, bytes + asked) + slots_.quarantined(), kMiB), error);
     }
   }
   peak_ = std::max(peak_, wanted + slots_.quarantined());

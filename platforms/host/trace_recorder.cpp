@@ -1,5 +1,6 @@
 #include "platforms/host/trace_recorder.h"
 
+#include <system_error>
 #include <utility>
 
 #include "platforms/host/clock.h"
@@ -19,7 +20,12 @@ Result<std::unique_ptr<TraceRecorder>> TraceRecorder::create(const std::string& 
   std::unique_ptr<TraceRecorder> recorder(new TraceRecorder(std::move(*file), now, buffer_records));
   recorder->put_text(now, 0, {trace::RawText::Kind::kMeta, 0, meta, {}});
   const SignalsBlocked blocked;
-  recorder->thread_ = std::thread([raw = recorder.get()] { raw->write_buffers(); });
+  try {
+    recorder->thread_ = std::thread([raw = recorder.get()] { raw->write_buffers(); });
+  } catch (const std::system_error&) {
+    return Error{ErrorCode::kUnsupported, "no thread can be started to write the trace", path,
+                 "Raise the limit on threads (ulimit -u, pids.max), or do not record."};
+  }
   return recorder;
 }
 

@@ -11,6 +11,7 @@ import atexit
 import contextlib
 import json
 import logging
+import os
 import sys
 import threading
 import time
@@ -49,14 +50,15 @@ def meta(policy: str, budget: str | int, budget_rss: str | int | None, bytes_of_
             "threads": described["torch_threads"],
             "ram_bytes": described["ram_bytes"],
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        }
+        },
+        default=int,  # NumPy's integers
     )
 
 
 def script() -> str:
-    """What runs, as it was typed."""
+    """What runs; not where it lies."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-    return str(spec.name) if spec is not None else sys.argv[0]
+    return str(spec.name) if spec is not None else os.path.basename(sys.argv[0])
 
 
 def features_of(arguments: Sequence[Any], named: Mapping[str, Any]) -> Features:

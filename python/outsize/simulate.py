@@ -157,6 +157,8 @@ def per_step(run: dict[str, Any], name: str) -> float | None:
 
 def verdict(run: dict[str, Any]) -> str:
     """Empty where the run came to its end."""
+    if run["problems"]:
+        return f"stopped: {run['problems'][0]}"
     if run["unserved_raw_access"]:
         return "stopped: a raw access found no room"
     refused = run["refused_for_budget"] + run["refused_for_space"]
@@ -169,6 +171,8 @@ def simulate_trace(sim: Sim, args: argparse.Namespace) -> dict[str, Any]:
     device = device_of(args.device)
     program = sim.TraceProgram(args.trace)
     plain = program.run("ondemand", 2 * program.peak + GIB, device)
+    if verdict(plain):
+        fail(f"{args.trace} cannot be simulated, not even with room for all: {verdict(plain)}.")
     runs = []
     for written, budget in named_budgets(args.budget, program.peak):
         for policy in named_policies(args.policy or "lookahead"):
@@ -217,6 +221,8 @@ def show(found: dict[str, Any]) -> None:
         soft_wrap=True,
     )
     console.print(table)
+    if found["threads_overlap"]:
+        console.print("Threads ran ops at once: nothing but time holds them together here.", soft_wrap=True)
     console.print(
         "Simulated. A step is the mean after the first; up and down: bytes read and written a step.",
         soft_wrap=True,
