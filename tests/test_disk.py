@@ -54,7 +54,7 @@ def test_the_write_limit_is_kept_and_its_price_told(
     assert stats["write_bytes"] <= rate * (stats["seconds"] + moment) + 4 * MIB
     assert free["write_bytes"] > 2 * rate * moment, "the limit had nothing to hold back"
     assert stats["held_back"] > 0
-    assert "1.3 TB a day: writes that were needed waited" in done.stderr
+    assert "15 MB a second (1.3 TB a day): writes that were needed waited" in done.stderr
 
 
 def test_the_spill_limit_is_kept(unlimited: tuple[str, dict[str, Any]], tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def bench(workload: Workload, args: argparse.Namespace) -> results.Outcome:
         workload.name, list(workload.args), args.warmup, args.steps, machine.describe(), []
     )
     peak = parse_size(args.peak) if args.peak else 0
-    named_budgets(args, 0 if args.no_plain and not peak else GIB)  # a slip is told at once
+    named_budgets(args.budgets, 0 if args.no_plain and not peak else GIB)  # a slip is told at once
     if not peak and not args.no_plain:
         with Progress("Counting plain's tensor bytes", {"counting": 3}, {}) as progress:
             peak = count_peaks(workload, 3, progress.told)
