@@ -1,6 +1,7 @@
 // The omniscient reference: what Belady's rule moves when it knows the whole program. It runs one
-// thread's program on a plain model of its own (no engine, no time): at each op the operands come,
-// at each birth room is made, and what is used farthest ahead leaves, written once if it changed.
+// thread's program on a plain model of its own (no engine, no time): at each op or raw access what it
+// uses comes, at each birth room is made, and what is used farthest ahead leaves, written once if it
+// changed. O(actions and uses * log objects).
 // A reference for bytes moved, not a proven minimum: writes have a price that the rule ignores.
 #pragma once
 

@@ -70,6 +70,10 @@ def test_the_disk_and_the_budget_say_how_long_it_takes(recorded: Path) -> None:
         assert run["refused_for_budget"] == run["refused_for_space"] == 0
     assert runs["slow"]["100%"]["time_ns"] < runs["slow"]["50%"]["time_ns"]
     assert runs["fast"]["50%"]["time_ns"] < 1.05 * runs["fast"]["100%"]["time_ns"]
+    for device in ("fast", "slow"):
+        assert runs[device]["100%"]["limit_seconds"] <= runs[device]["50%"]["limit_seconds"]
+        for run in runs[device].values():
+            assert run["limit_seconds"] <= 1.01 * run["step_seconds"]
     slow = runs["slow"]["50%"]
     at_least = (slow["read_bytes"] + slow["write_bytes"]) / 1e8  # both ways at once at half the pace
     assert slow["time_ns"] / 1e9 >= at_least / 2

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "planners/registry/policies.h"
+#include "sim/belady.h"
 #include "sim/sim_driver.h"
 #include "sim/trace_program.h"
 
@@ -91,6 +92,24 @@ py::dict run(const TraceProgram& self, const std::string& policy, Bytes budget, 
   return said(result);
 }
 
+// None where threads keep rows of their own: the rule is for one.
+py::object fewest(const TraceProgram& self, Bytes budget) {
+  if (self.program.threads.size() > 1) return py::none();
+  const BeladyResult result = [&] {
+    const py::gil_scoped_release no_gil;
+    return belady(self.program, budget);
+  }();
+  if (!result.fits) return py::none();
+  py::list steps;
+  for (std::size_t i = 0; i < result.read_at_step.size(); ++i) {
+    py::dict step;
+    step["read_bytes"] = result.read_at_step[i];
+    step["write_bytes"] = result.written_at_step[i];
+    steps.append(step);
+  }
+  return steps;
+}
+
 }  // namespace
 
 void bind_trace_runs(py::module_& module) {
@@ -104,7 +123,8 @@ void bind_trace_runs(py::module_& module) {
       .def_readonly("steps", &TraceProgram::steps)
       .def_readonly("threads_overlap", &TraceProgram::threads_overlap)
       .def("run", &run, py::arg("policy"), py::arg("budget"), py::arg("device"), py::kw_only(),
-           py::arg("spill_limit") = 0, py::arg("judge") = false);
+           py::arg("spill_limit") = 0, py::arg("judge") = false)
+      .def("fewest", &fewest, py::arg("budget"));
 }
 
 }  // namespace outsize::sim

@@ -40,6 +40,8 @@ class TraceProgram(Protocol):
         self, policy: str, budget: int, device: dict[str, int], *, spill_limit: int = 0, judge: bool = False
     ) -> dict[str, Any]: ...
 
+    def fewest(self, budget: int) -> list[dict[str, int]] | None: ...
+
 
 class Sim(Protocol):
     """`outsize._sim`: a wrong argument or an unreadable file is a ValueError."""
@@ -150,6 +152,16 @@ def step_seconds(run: dict[str, Any]) -> float | None:
     return (ends[-1] - ends[0]) / (len(ends) - 1) / 1e9
 
 
+def limit_seconds(fewest: list[dict[str, int]] | None, compute: float | None, device: dict[str, int]) -> float | None:
+    """The least a step can take: its compute, or the disk's time for the bytes that an omniscient planner
+    would move. None: there is no such planner for this program, or no step after the first."""
+    read, written = (per_step({"at_step": fewest or []}, name) for name in ("read_bytes", "write_bytes"))
+    if read is None or written is None or compute is None:
+        return None
+    mixed = (read + written) / (device["mixed_read"] + device["mixed_write"])
+    return max(compute, read / device["read"], written / device["write"], mixed)
+
+
 def per_step(run: dict[str, Any], name: str) -> float | None:
     values = [step[name] for step in run["at_step"]]
     return (values[-1] - values[0]) / (len(values) - 1) if len(values) > 1 else None
@@ -174,10 +186,12 @@ def simulate_trace(sim: Sim, args: argparse.Namespace) -> dict[str, Any]:
     if verdict(plain):
         fail(f"{args.trace} cannot be simulated, not even with room for all: {verdict(plain)}.")
     runs = []
+    unlimited = step_seconds(plain)
     for written, budget in named_budgets(args.budget, program.peak):
+        limit = limit_seconds(program.fewest(budget), unlimited, device)
         for policy in named_policies(args.policy or "lookahead"):
             run = program.run(policy, budget, device)
-            named = {"policy": policy, "budget": written, "budget_bytes": budget}
+            named = {"policy": policy, "budget": written, "budget_bytes": budget, "limit_seconds": limit}
             runs.append(named | {"step_seconds": step_seconds(run)} | run)
     return {
         "trace": args.trace,
@@ -186,7 +200,7 @@ def simulate_trace(sim: Sim, args: argparse.Namespace) -> dict[str, Any]:
         "peak_bytes": program.peak,
         "threads_overlap": program.threads_overlap,
         "device": device,
-        "unlimited_step_seconds": step_seconds(plain),
+        "unlimited_step_seconds": unlimited,
         "runs": runs,
     }
 
@@ -197,7 +211,7 @@ def show(found: dict[str, Any]) -> None:
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD)
-    for name in ("policy", "budget", "step", "x", "stall", "up", "down", ""):
+    for name in ("policy", "budget", "step", "x", "limit", "stall", "up", "down", ""):
         table.add_column(name, justify="left" if name in ("policy", "") else "right")
     plain = found["unlimited_step_seconds"]
     for run in found["runs"]:
@@ -207,6 +221,7 @@ def show(found: dict[str, Any]) -> None:
             f"{run['budget']} ({format_bytes(run['budget_bytes'])})",
             "-" if step is None else format_seconds(step),
             "-" if not step or not plain else f"{step / plain:.3f}",
+            "-" if run["limit_seconds"] is None else format_seconds(run["limit_seconds"]),
             "-" if stall is None else format_seconds(stall / 1e9),
             *("-" if moved is None else format_bytes(moved)
               for moved in (per_step(run, "read_bytes"), per_step(run, "write_bytes"))),
@@ -224,7 +239,8 @@ def show(found: dict[str, Any]) -> None:
     if found["threads_overlap"]:
         console.print("Threads ran ops at once: nothing but time holds them together here.", soft_wrap=True)
     console.print(
-        "Simulated. A step is the mean after the first; up and down: bytes read and written a step.",
+        "Simulated. A step is the mean after the first; up and down: bytes read and written a step; limit: its"
+        " compute, or the disk's time for the bytes that Belady's rule would move.",
         soft_wrap=True,
     )
 
