@@ -127,7 +127,7 @@ void SimDriver::judge_full(Bytes missing) {
 // The rule of the live driver (runtime_memory.cpp): who is born must fit, and so must the exchange of any
 // extent for another when RAM is full and so is the next tier.
 Bytes SimDriver::spare_below(Bytes bytes) const {
-  return std::min(2 * std::max(largest_, bytes), options_.spill_limit / 4);
+  return 2 * std::max(largest_, bytes);
 }
 
 bool SimDriver::room_below(Bytes bytes) const {
@@ -146,7 +146,7 @@ void SimDriver::counts(ExtentId id) {
 // A raw access cannot be told that there is no room. What that rule let be born must not need to be.
 void SimDriver::judge_fatal(ExtentId id) {
   if (mad() || options_.link.fail_one_in > 0 || options_.no_slot_one_in > 0) return;
-  if (bytes_[id] > engine_->budget() || spare_below(0) < 2 * largest_ || !room_below(0)) return;
+  if (bytes_[id] > engine_->budget() || !room_below(0)) return;
   for (const Object& object : objects_) {
     if (object.pins > 0) return;  // by the program: they never leave
   }

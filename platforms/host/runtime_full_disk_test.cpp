@@ -27,13 +27,13 @@ std::unique_ptr<Runtime> make_limited(FaultMechanism mechanism) {
 }
 
 // Tensors until one is refused.
-std::vector<Tensor> fill_up(Runtime& runtime) {
+std::vector<Tensor> fill_up(Runtime& runtime, Bytes each = kEach) {
   std::vector<Tensor> tensors;
   for (std::uint64_t i = 0; i < 200; ++i) {
     EXPECT_TRUE(runtime.op_begin(1, {}, false).ok());
-    auto memory = runtime.allocate(kEach);
+    auto memory = runtime.allocate(static_cast<std::size_t>(each));
     if (memory.ok()) {
-      tensors.push_back({static_cast<std::uint64_t*>(*memory), kEach, 0});
+      tensors.push_back({static_cast<std::uint64_t*>(*memory), static_cast<std::size_t>(each), 0});
       tensors.back().fill(i);
     } else {
       EXPECT_EQ(memory.error().code, ErrorCode::kOutOfSpace) << memory.error().message();
@@ -71,6 +71,31 @@ TEST_F(RuntimeTest, WhatExistsIsReachedThoughRamAndDiskAreFull) {
     EXPECT_EQ(more.size(), 2U) << "what died made room";
     expect_within_budget(*runtime);
     EXPECT_LE(runtime->stats().spill_file, kLimit);
+  });
+}
+
+// Of 24 MiB each RAM holds one, whatever else is free in it.
+TEST_F(RuntimeTest, FewLargeOnesCanBeExchangedAsWell) {
+  in_child([](FaultMechanism mechanism) {
+    for (const Bytes limit : {30, 40, 50, 64, 72, 80, 96, 100}) {
+      RuntimeOptions options;
+      options.budget = kBudget;
+      options.spill_limit = limit * kMiB;
+      options.spill_dir = ".";
+      options.faults = mechanism;
+      auto made = Runtime::create(options);
+      ASSERT_TRUE(made.ok()) << made.error().message();
+      std::vector<Tensor> tensors = fill_up(**made, 24 * kMiB);
+      EXPECT_GE(tensors.size(), 1U);
+      for (int round = 0; round < 2; ++round) {
+        for (Tensor& t : tensors) {
+          EXPECT_TRUE(t.right()) << limit;
+          t.fill(t.seed + 10);
+        }
+      }
+      for (const Tensor& t : tensors) Runtime::deallocate(t.data);
+      ASSERT_TRUE((*made)->shutdown().ok());
+    }
   });
 }
 

@@ -242,8 +242,6 @@ int File::fill_holes(Bytes missing) {
 
 Status File::hold(Bytes bytes, Bytes spare) {
   if (in_child_) return {};
-  const Bytes asked = spare;
-  spare = std::min(asked, limit_ / 4);
   const Bytes wanted = round_up(bytes + spare, kPageBytes);
   const auto missing = [&] { return wanted - (size() - slots_.quarantined()); };
   if (missing() > 0) {
@@ -253,7 +251,7 @@ Status File::hold(Bytes bytes, Bytes spare) {
     if (error != 0) {
       return no_space(" cannot hold " + mib(bytes) + " and, to exchange tensors when RAM is full as well, " + mib(spare) +
                           " that stay free",
-                      round_up(std::min((4 * bytes + 2) / 3, bytes + asked) + slots_.quarantined(), kMiB), error);
+                      round_up(wanted + slots_.quarantined(), kMiB), error);
     }
   }
   peak_ = std::max(peak_, wanted + slots_.quarantined());

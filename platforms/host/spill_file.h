@@ -33,9 +33,8 @@ class SpillFile {
   // Reserves space; grows the file in large steps. kOutOfSpace when the limit or the disk is full.
   virtual Result<Slot> allocate(Bytes bytes) = 0;
   virtual void release(const Slot& slot) noexcept = 0;
-  // Reserves space until the file holds `bytes` in all, used or free, and `spare` beside it; of a small
-  // limit no more than a quarter is kept to spare. kOutOfSpace as allocate(). What a step held is not
-  // reclaimed soon.
+  // Reserves space until the file holds `bytes` in all, used or free, and `spare` beside it. kOutOfSpace
+  // as allocate(). What a step held is not reclaimed soon.
   virtual Status hold(Bytes bytes, Bytes spare) = 0;
   // Gives long free runs back to the file system (hole punching); called between steps.
   virtual void reclaim() noexcept = 0;

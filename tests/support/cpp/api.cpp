@@ -184,7 +184,7 @@ void errors() {
   const std::string nowhere = thrown_by<Error>([] { Session({.budget = MiB(9), .spill_dir = "/nonexistent"}); });
   EXPECT(says(nowhere, "/nonexistent"));
   {
-    Session session({.budget = MiB(64), .spill_limit = MiB(16)});
+    Session session({.budget = MiB(64), .spill_limit = MiB(48)});
     EXPECT(says(thrown_by<Error>([] { Session({.budget = MiB(64)}); }), "already on"));
     const auto kept = torch::ones({1 << 20});
     const std::string large = thrown_by<c10::OutOfMemoryError>([] { (void)torch::ones({32 << 20}); });
@@ -193,7 +193,7 @@ void errors() {
     const std::string full = thrown_by<c10::Error>([&] {
       for (int i = 0; i < 32; ++i) many.push_back(torch::full({1 << 20}, i));
     });
-    EXPECT(says(full, "its limit is 16.0 MiB"));
+    EXPECT(says(full, "its limit is 48.0 MiB"));
     EXPECT(many.size() > 8);
     many.erase(many.begin(), many.begin() + 8);  // makes room, and the program goes on
     EXPECT(kept.sum().item<float>() == 1 << 20);
