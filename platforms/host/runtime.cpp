@@ -110,6 +110,7 @@ Status Runtime::Impl::start(const RuntimeOptions& wanted) {
     engine = std::make_unique<Engine>(of_engine, std::move(policy.predictor),
                                       std::move(policy.planner), table);
   }
+  untracked = {};  // before the trace asks it to tell
   if (Status status = start_recording(); !status) return status;
   if (!options.decision_log.empty()) {
     log_file = std::fopen(options.decision_log.c_str(), "we");
@@ -125,7 +126,6 @@ Status Runtime::Impl::start(const RuntimeOptions& wanted) {
   }
   pool->set_limit(options.budget);
   pool->reset_peak();
-  untracked = {};
   process_peak = resident_size.read();
   stall = verify = 0;
   verified_bytes = 0;
