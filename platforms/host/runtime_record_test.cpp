@@ -323,6 +323,32 @@ TEST_F(RuntimeRecordTest, WhatAnEarlierSessionLeftIsAdopted) {
   });
 }
 
+TEST_F(RuntimeRecordTest, ARiseThatIsNoTensorIsInTheTrace) {
+  SKIP_UNDER_TSAN("its shadow memory grows with ours and is no part of a budget");
+  in_child([this](FaultMechanism mechanism) {
+    auto runtime = record(mechanism, kAmple);
+    ASSERT_TRUE(runtime->op_begin(8, {}, 0).ok());
+    runtime->op_end();
+    usleep(50'000);  // it is looked at every 5 ms
+    ASSERT_TRUE(runtime->op_begin(9, {}, 0).ok());
+    std::vector<char> scratch(64 * kMiB, 1);
+    usleep(50'000);
+    runtime->op_end();
+    scratch = {};
+    ASSERT_TRUE(runtime->op_begin(8, {}, 0).ok());
+    usleep(50'000);
+    runtime->op_end();
+    runtime.reset();
+    const Read got = read(path_);
+    EXPECT_EQ(got.wrong, "");
+    Bytes most = 0;
+    for (const trace::OwnedEvent& rise : got.of(Kind::kUntracked)) {
+      if (rise.plain.site == 9) most = std::max(most, rise.plain.bytes);
+    }
+    EXPECT_GE(most, 60 * kMiB);
+  });
+}
+
 TEST_F(RuntimeRecordTest, AFileThatCannotBeMadeIsRefused) {
   in_child([](FaultMechanism mechanism) {
     RuntimeOptions options;
