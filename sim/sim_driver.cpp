@@ -23,6 +23,7 @@ SimDriver::SimDriver(const Program& program, const SimOptions& options)
     log_.header(options.policy, options.budget, options.reading_max, options.writing_max);
     engine_->set_log(&log_);
   }
+  timeline_ = options.timeline;
   threads_.resize(program.threads.size());
   objects_.resize(program.objects);
 }
@@ -30,7 +31,7 @@ SimDriver::SimDriver(const Program& program, const SimOptions& options)
 SimDriver::~SimDriver() = default;
 
 SimResult SimDriver::run() {
-  while (!result_.fatal) {
+  while (!result_.fatal && !cancelled()) {
     for (; !late_.empty(); late_.pop_back()) death(*late_.back());
     ThreadId next = 0;
     bool ready = false, done = true;
@@ -54,7 +55,7 @@ SimResult SimDriver::run() {
   }
   for (const Thread& t : threads_) result_.time = std::max(result_.time, t.time);
   settle();
-  if (!result_.fatal) judge_rights();
+  if (!result_.fatal && !result_.cancelled) judge_rights();
   result_.stats = engine_->stats();
   result_.peak = checker_.resident_peak();
   for (const std::string& violation : checker_.violations()) problem(violation);
@@ -68,7 +69,7 @@ SimResult SimDriver::run() {
 // Nobody runs any more; what a planner still moves must come to an end.
 void SimDriver::settle() {
   std::size_t left = 100 + 4 * bytes_.size();
-  while (link_.busy() && !result_.fatal) {
+  while (link_.busy() && !result_.fatal && !result_.cancelled) {
     if (left-- == 0) {
       if (mad()) return;
       problem("the planner moves bytes to and fro without end");
@@ -76,6 +77,12 @@ void SimDriver::settle() {
     }
     finish_transfer();
   }
+}
+
+bool SimDriver::cancelled() {
+  constexpr std::uint64_t kEvery = 1 << 14;  // acts
+  if (options_.cancelled && ++acts_ % kEvery == 0) result_.cancelled = options_.cancelled();
+  return result_.cancelled;
 }
 
 void SimDriver::act(ThreadId id) {
@@ -120,7 +127,10 @@ bool SimDriver::perform(ThreadId id, Thread& t, const Action& action) {
     case Action::Kind::kOpEnd: return end_op(id, t, action);
     case Action::Kind::kBirth: return birth(id, t, action);
     case Action::Kind::kPin: return pin(id, t, action);
-    case Action::Kind::kWork: t.time = now_ + action.duration; return true;
+    case Action::Kind::kWork:
+      t.time = now_ + action.duration;
+      if (timeline_) tell_work(t, action.duration);
+      return true;
     case Action::Kind::kAdopt: adopt(action); return true;
     case Action::Kind::kDeath: death(action); return true;
     case Action::Kind::kStep:
@@ -171,6 +181,7 @@ bool SimDriver::begin_op(ThreadId id, Thread& t, const Action& action) {
   t.state = State::kWaits;
   t.since = now_;
   if (feed(input) == Outcome::kGo) granted(id);
+  if (timeline_) tell_wait(id);
   if (t.state == State::kReady) plan();
   return false;  // granted() and refused() move on
 }
@@ -180,6 +191,7 @@ void SimDriver::granted(ThreadId id) {
   Thread& t = threads_[id];
   const Action& action = program_.threads[id][t.at];
   result_.stall += now_ - t.since;
+  if (timeline_) timeline_->goes_on(id, now_);
   t.state = State::kReady;
   t.time = now_;
   if (action.kind == Action::Kind::kPin) {
@@ -205,6 +217,7 @@ void SimDriver::refused(ThreadId id, Refusal refusal) {
   }
   const Action& action = program_.threads[id][t.at++];
   result_.stall += now_ - t.since;
+  if (timeline_) timeline_->goes_on(id, now_);
   t.state = State::kReady;
   t.time = now_;
   ++(refusal == Refusal::kIo ? result_.refused_io : result_.refused_budget);
@@ -280,6 +293,7 @@ bool SimDriver::birth(ThreadId id, Thread& t, const Action& action) {
   t.state = State::kWaits;
   t.since = now_;
   if (feed(input) == Outcome::kGo) granted(id);
+  if (timeline_) tell_wait(id);
   return false;
 }
 
@@ -337,6 +351,7 @@ bool SimDriver::pin(ThreadId id, Thread& t, const Action& action) {
   t.state = State::kWaits;
   t.since = now_;
   if (feed(input) == Outcome::kGo) granted(id);
+  if (timeline_) tell_wait(id);
   return false;
 }
 
@@ -356,7 +371,10 @@ bool SimDriver::access(Thread& t, ExtentId extent, bool write) {
     input.extent = extent;
     input.flag = write;
     feed(input);
-    if (t.state == State::kFaults) return false;
+    if (t.state == State::kFaults) {
+      if (timeline_) tell_raw_wait(t);
+      return false;
+    }
   }
   if (const char* wrong = memory_.wrong(extent)) {
     problem("a raw access came and for extent " + std::to_string(extent) + " " + wrong);
@@ -376,6 +394,7 @@ void SimDriver::after_step(const Action& action) {
   }
   input.kind = Input::Kind::kStep;
   feed(input);
+  if (timeline_) timeline_->step(now_);
   result_.at_step.push_back(engine_->stats());
   result_.time_at_step.push_back(now_);
   result_.stall_at_step.push_back(result_.stall);

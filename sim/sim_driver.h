@@ -9,12 +9,14 @@
 // borne do not exist, and later ops do without them.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "core/check/checker.h"
 #include "core/engine/engine.h"
+#include "core/trace/timeline.h"
 #include "sim/link.h"
 #include "sim/program.h"
 #include "sim/sim_memory.h"
@@ -31,6 +33,8 @@ struct SimOptions {
   Nanos plan_every = 150'000;        // between plans on the op path
   bool judge = true;
   bool keep_log = false;
+  Timeline* timeline = nullptr;      // is told what happens when; outlives the driver
+  std::function<bool()> cancelled;   // asked now and then: true ends the run
 };
 
 struct SimResult {
@@ -42,6 +46,7 @@ struct SimResult {
   std::vector<Nanos> time_at_step, stall_at_step;
   std::int64_t refused_budget = 0, refused_io = 0, faults_in_ops = 0;
   bool fatal = false;          // a raw access could not be served
+  bool cancelled = false;
   std::vector<std::string> problems;
   std::string log;
 };
@@ -94,6 +99,15 @@ class SimDriver {
   void granted(ThreadId id);
   void refused(ThreadId id, Refusal refusal);
   void after_step(const Action& action);
+  bool cancelled();
+
+  // what the timeline is told (sim_driver_timeline.cpp)
+  void tell_work(const Thread& t, Nanos duration);
+  void tell_wait(ThreadId id);
+  void tell_raw_wait(const Thread& t);
+  void tell_transfer(const Transfer& transfer);
+  ThreadId id_of(const Thread& t) const { return static_cast<ThreadId>(&t - threads_.data()); }
+  SiteId site_of(const Thread& t) const;
 
   // commands and transfers (sim_driver_commands.cpp)
   Outcome feed(const Input& input);
@@ -139,7 +153,8 @@ class SimDriver {
   Commands commands_;
   int told_ = 0;                      // refusals in this step
   Nanos now_ = 0, last_plan_ = 0;
-  std::uint64_t plans_ = 0;
+  std::uint64_t plans_ = 0, acts_ = 0;
+  Timeline* timeline_ = nullptr;
   SimResult result_;
 };
 

@@ -35,6 +35,7 @@ Outcome SimDriver::feed(const Input& input) {
       failed.extent = unslotted_[write].front();
       failed.flag = true;
       unslotted_[write].erase(unslotted_[write].begin());
+      if (timeline_) timeline_->ended(failed.extent, write, Timeline::End::kFailed, now_, now_);
       if (write) memory_.write_ends(failed.extent, true);
       feed(failed);
     }
@@ -44,10 +45,12 @@ Outcome SimDriver::feed(const Input& input) {
     full.kind = Input::Kind::kNoSlot;
     full.extent = roomless_.front();
     roomless_.erase(roomless_.begin());
+    if (timeline_) timeline_->ended(full.extent, true, Timeline::End::kFailed, now_, now_);
     memory_.write_ends(full.extent, true);
     memory_.unguarded(full.extent);
     feed(full);
   }
+  if (timeline_) timeline_->resident(engine_->stats().resident, now_);
   return outcome;
 }
 
@@ -64,6 +67,7 @@ void SimDriver::obey(const Command& command) {
     case Command::Kind::kWrite: {
       const bool write = command.kind == Command::Kind::kWrite;
       if (write) memory_.write_begins(id);
+      if (timeline_) timeline_->asked(id, write, command.urgency, bytes_[id], now_);
       if (write && !take_slot(id)) {
         roomless_.push_back(id);
       } else if (random_.one_in(options_.no_slot_one_in)) {
@@ -186,12 +190,14 @@ void SimDriver::wake_raw(ExtentId id) {
     t.state = State::kReady;
     t.time = now_;
     result_.stall += now_ - t.since;
+    if (timeline_) timeline_->goes_on(id_of(t), now_);
   }
 }
 
 void SimDriver::finish_transfer() {
   const Transfer transfer = link_.take();
   now_ = std::max(now_, transfer.ends);
+  if (timeline_) tell_transfer(transfer);
   if (transfer.write) memory_.write_ends(transfer.extent, transfer.fails);
   Input input;
   input.kind = transfer.write ? Input::Kind::kWriteDone : Input::Kind::kReadDone;
