@@ -145,6 +145,7 @@ void Writer::pass(Nanos time, Nanos waited) {
 
 void Writer::see(const Event& event) {
   if (event.kind == Kind::kMeta && out_.meta.empty()) out_.meta = std::string(event.text);
+  if (event.kind == Kind::kSiteName) out_.names.emplace(event.site, event.text);
   choose_row(event.thread);
   pass(event.time, event.kind == Kind::kWait ? event.duration : 0);
   switch (event.kind) {

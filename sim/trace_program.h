@@ -10,6 +10,7 @@
 #pragma once
 
 #include <string>
+#include <unordered_map>
 
 #include "core/base/result.h"
 #include "sim/program.h"
@@ -25,6 +26,7 @@ struct TraceProgram {
   Nanos duration = 0;   // of the run, waits left out; the sum over threads where they keep rows of their own
   std::uint64_t ops = 0, steps = 0;
   bool threads_overlap = false;
+  std::unordered_map<SiteId, std::string> names;  // of op sites
 };
 
 // Errors are the reader's (trace_file.h).

@@ -89,6 +89,10 @@ class TraceProgramTest : public testing::Test {
 };
 
 TEST_F(TraceProgramTest, WaitsAreLeftOutAndTimeIsKept) {
+  Event name = event(Event::Kind::kSiteName);
+  name.site = 7;
+  name.text = "aten::add";
+  put(name);
   const auto adopted = birth(kMiB + 1, Event::Kind::kAdopt);
   op(7, {{adopted, Access::kRead}}, 5000);
   const auto born = birth(2 * kMiB);
@@ -104,6 +108,7 @@ TEST_F(TraceProgramTest, WaitsAreLeftOutAndTimeIsKept) {
   EXPECT_EQ(read.duration, 310);
   EXPECT_EQ(read.ops, 1U);
   EXPECT_EQ(read.steps, 1U);
+  EXPECT_EQ(read.names.at(7), "aten::add");
 }
 
 TEST_F(TraceProgramTest, SmallStoragesShareExtentsWithTheirLike) {

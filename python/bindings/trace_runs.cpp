@@ -3,9 +3,11 @@
 
 #include <pybind11/pybind11.h>
 
+#include <memory>
 #include <string>
 #include <utility>
 
+#include "core/trace/timeline.h"
 #include "planners/registry/policies.h"
 #include "sim/belady.h"
 #include "sim/sim_driver.h"
@@ -64,13 +66,27 @@ py::dict said(const SimResult& result) {
   return answer;
 }
 
+// Steps, the last of them, events of each kind.
+std::unique_ptr<Timeline> timeline_of(const py::object& wanted) {
+  if (wanted.is_none()) return nullptr;
+  const auto parts = wanted.cast<py::tuple>();
+  TimelineOptions options;
+  options.steps = parts[0].cast<std::int64_t>();
+  options.last_step = parts[1].cast<std::int64_t>();
+  options.events = parts[2].cast<std::size_t>();
+  return std::make_unique<Timeline>(options);
+}
+
+// A name that is not known is told before anything has run.
+void check_policy(const std::string& policy) {
+  ExtentTable unused;
+  if (Policy made = make_policy(policy, unused); !made.planner) throw py::value_error(made.error.message());
+}
+
 // `device`: bytes a second alone and with the other direction busy, and nanoseconds to begin a transfer.
 py::dict run(const TraceProgram& self, const std::string& policy, Bytes budget, const py::dict& device,
-             Bytes spill_limit, bool judge) {
-  ExtentTable unused;
-  if (Policy made = make_policy(policy, unused); !made.planner) {
-    throw py::value_error(made.error.message());
-  }
+             Bytes spill_limit, bool judge, const py::object& wanted) {
+  check_policy(policy);
   SimOptions options;
   options.budget = budget;
   options.policy = policy;
@@ -85,11 +101,23 @@ py::dict run(const TraceProgram& self, const std::string& policy, Bytes budget, 
   options.link.mixed_read_rate = device["mixed_read"].cast<Bytes>();
   options.link.mixed_write_rate = device["mixed_write"].cast<Bytes>();
   options.link.latency = device["latency_ns"].cast<Nanos>();
+  const std::unique_ptr<Timeline> timeline = timeline_of(wanted);
+  options.timeline = timeline.get();
+  options.cancelled = interrupted;
   const SimResult result = [&] {
     const py::gil_scoped_release no_gil;
     return SimDriver(self.program, options).run();
   }();
-  return said(result);
+  if (result.cancelled) throw py::error_already_set();
+  py::dict answer = said(result);
+  if (timeline != nullptr) answer["timeline"] = timeline->json();
+  return answer;
+}
+
+py::dict names(const TraceProgram& self) {
+  py::dict answer;
+  for (const auto& [site, name] : self.names) answer[py::int_(site)] = name;
+  return answer;
 }
 
 // None where threads keep rows of their own: the rule is for one.
@@ -123,8 +151,10 @@ void bind_trace_runs(py::module_& module) {
       .def_readonly("steps", &TraceProgram::steps)
       .def_readonly("threads_overlap", &TraceProgram::threads_overlap)
       .def("run", &run, py::arg("policy"), py::arg("budget"), py::arg("device"), py::kw_only(),
-           py::arg("spill_limit") = 0, py::arg("judge") = false)
+           py::arg("spill_limit") = 0, py::arg("judge") = false, py::arg("timeline") = py::none())
+      .def_property_readonly("names", &names)
       .def("fewest", &fewest, py::arg("budget"));
+  module.def("check_policy", &check_policy, py::arg("policy"));
 }
 
 }  // namespace outsize::sim

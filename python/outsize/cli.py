@@ -16,6 +16,7 @@ COMMANDS = {
     "demo": "train GPT-2 small plainly and in two fifths and one fifth of its memory, and compare",
     "bench": "time a script plainly, under several budgets, and under the kernel's swap",
     "simulate": "run a recorded log under a smaller budget, without training",
+    "compare": "simulate recorded runs under many policies, budgets and disks, as a table or a page",
     "record": "run a training script and record it as a trace",
     "trace": "look into a recorded run: a table, a check, or a form that other tools draw",
     "doctor": "show what this machine offers: memory, disk, page faults, torch",
@@ -286,6 +287,12 @@ def command_simulate(argv: Sequence[str]) -> int:
     return simulate(argv)
 
 
+def command_compare(argv: Sequence[str]) -> int:
+    from outsize.compare import main as compare
+
+    return compare(argv)
+
+
 def command_trace(argv: Sequence[str]) -> int:
     from outsize.trace import main as trace
 
@@ -312,6 +319,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "bench": command_bench,
         "demo": command_demo,
         "simulate": command_simulate,
+        "compare": command_compare,
         "record": command_record,
         "trace": command_trace,
     }[words[0]]

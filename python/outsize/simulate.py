@@ -35,9 +35,12 @@ class TraceProgram(Protocol):
     ops: int
     steps: int
     threads_overlap: bool
+    names: dict[int, str]  # of op sites
 
+    # timeline: how many steps, the last of them, events of each kind; the answer then has it as JSON
     def run(
-        self, policy: str, budget: int, device: dict[str, int], *, spill_limit: int = 0, judge: bool = False
+        self, policy: str, budget: int, device: dict[str, int], *, spill_limit: int = 0, judge: bool = False,
+        timeline: tuple[int, int, int] | None = None,
     ) -> dict[str, Any]: ...
 
     def fewest(self, budget: int) -> list[dict[str, int]] | None: ...
@@ -51,6 +54,8 @@ class Sim(Protocol):
     def simrd_policies(self) -> str: ...
 
     def TraceProgram(self, path: str) -> TraceProgram: ...
+
+    def check_policy(self, policy: str) -> None: ...
 
 
 def load() -> Sim:
