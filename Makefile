@@ -17,7 +17,7 @@ sources := $(shell find core predictors planners platforms traces sim python/bin
 demo: setup ## Train GPT-2 in two fifths, then a fifth, of the memory it needs
 	$(VENV)/bin/outsize demo
 
-test: setup ## Run every test; the last line says how many passed
+test: setup $(STAMPS)/browser ## Run every test; the last line says how many passed
 	$(VENV)/bin/python tools/run_tests.py
 
 setup: $(STAMPS)/installed ## Make .venv and build outsize into it
@@ -39,6 +39,10 @@ help: ## Say what there is
 
 $(STAMPS)/system: tools/system_packages.sh
 	tools/system_packages.sh
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/browser:
+	tools/system_packages.sh --browser
 	@mkdir -p $(STAMPS) && touch $@
 
 $(STAMPS)/venv: $(STAMPS)/system requirements-torch.txt requirements.txt constraints.txt tools/setup_venv.sh

@@ -216,6 +216,13 @@ py::dict end_recording() {
                   py::arg("steps") = recorded.steps, py::arg("error") = recorded.error);
 }
 
+py::tuple timeline() {
+  const host::TimelineTold told = without_gil(&host::Runtime::timeline);
+  py::dict names;
+  for (const auto& [site, name] : told.names) names[py::int_(site)] = name;
+  return py::make_tuple(told.json, names);
+}
+
 // Calls use(runtime, address, bytes) for a tensor that has bytes in RAM while outsize is on.
 template <class Use>
 void with_bytes(const at::Tensor& tensor, Use&& use) {
@@ -369,6 +376,10 @@ PYBIND11_MODULE(_core, module) {
     });
   }, arg("features"));
   module.def("end_recording", &end_recording);
+  module.def("keep_timeline", [](std::int64_t steps) {
+    without_gil([&] { with_runtime([&](outsize::host::Runtime& runtime) { runtime.keep_timeline(steps); }); });
+  }, arg("steps"));
+  module.def("timeline", &timeline);
   module.def("stats", &stats);
   module.def("expose", &expose, arg("tensor"));
   py::class_<HeldPin>(module, "Pin").def("release", &HeldPin::release);

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Sees to the system packages that the build needs: a C++20 compiler, CMake >= 3.25, Ninja, GoogleTest,
 # xxHash, zstd and Python's headers. Installs what is missing where it may (root and apt), else prints one line
-# to paste. Asks nothing: it runs in CI too.
+# to paste. Asks nothing: it runs in CI too. With --browser it sees to a headless Chromium instead, which only
+# tests of pages need: where it cannot be had they are skipped.
 set -euo pipefail
 python="${PYTHON:-python3}"
 
@@ -10,6 +11,24 @@ fail() { echo "outsize: $*" >&2; exit 1; }
 command -v "$python" > /dev/null || fail "no '$python' here. Install Python 3.11 or later, or say make PYTHON=…"
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
   fail "$("$python" --version) is too old: Python 3.11 or later is needed. Say make PYTHON=python3.11"
+
+see_to_browser() {
+  local name
+  for name in "${OUTSIZE_TEST_BROWSER:-}" chromium-headless-shell chromium chromium-browser google-chrome; do
+    [ -n "$name" ] && command -v "$name" > /dev/null && return
+  done
+  if [ "$(id -u)" -eq 0 ] && command -v apt-get > /dev/null; then
+    echo "outsize: installing chromium-headless-shell (100 MB), for tests of pages"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq &&
+      apt-get install -y -qq --no-install-recommends chromium-headless-shell < /dev/null > /dev/null && return
+  fi
+  echo "outsize: there is no Chromium, so tests of pages are skipped." >&2
+}
+if [ "${1:-}" = --browser ]; then
+  see_to_browser
+  exit 0
+fi
 
 has_cxx20() {
   local compiler="${CXX:-c++}"

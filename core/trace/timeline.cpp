@@ -59,7 +59,7 @@ void Timeline::ended(ExtentId extent, bool write, End outcome, Nanos began, Nano
   if (found == under_way_.end()) return;  // it was asked for before we were
   Move move = *found;
   move.outcome = outcome;
-  move.begin = began;
+  move.begin = std::max(began, move.asked);
   move.end = now;
   if (outcome == End::kDone) (write ? totals_.written : totals_.read) += move.bytes;
   for (Waiting& waiting : waiting_) {

@@ -253,6 +253,7 @@ Status Runtime::Impl::begin_op(ThreadSlot& slot, SiteId site, std::span<const Op
   const bool watching = engine->watching();
   if (watching) input.now = monotonic_now();
   slot.signal.store(0, std::memory_order_relaxed);
+  if (timeline != nullptr) [[unlikely]] tell_work(slot, monotonic_now());
   slot.sites.push_back(site);
   ++slot.depth;
   ++slot.ops;
@@ -280,6 +281,7 @@ void Runtime::op_end() noexcept {
 }
 
 void Runtime::Impl::end_op(ThreadSlot& slot) {
+  if (timeline != nullptr) [[unlikely]] tell_work(slot, monotonic_now());
   --slot.depth;
   slot.sites.pop_back();
   Input input;
@@ -320,6 +322,7 @@ void Runtime::step() {
   input.kind = Input::Kind::kStep;
   input.now = monotonic_now();
   if (m.recorder != nullptr) m.recorder->step(input.now, Impl::thread_id());
+  if (m.timeline != nullptr) m.timeline->step(m.on_timeline(input.now));
   m.feed(input);
   m.small->step();
   if (m.spill) {
@@ -346,6 +349,7 @@ Status Runtime::Impl::stop() {
   Status status = bring_back();
   if (status.ok()) {
     end_recording(now);
+    Runtime::timeline();
   } else {
     start_watch();
   }

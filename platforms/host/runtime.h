@@ -29,6 +29,12 @@ struct UntrackedBytes {
   Bytes bytes = 0;
 };
 
+// What happened when (core/trace/timeline.h), as JSON, and how a person calls the op sites in it.
+struct TimelineTold {
+  std::string json;  // empty: none was kept
+  std::vector<std::pair<SiteId, std::string>> names;
+};
+
 struct RuntimeOptions {
   Bytes budget = 0;             // bytes of tensors in RAM, page pool and in-flight reads included
   Bytes process_budget = 0;     // > 0: for all that the process holds in RAM; `budget` follows from it
@@ -174,6 +180,11 @@ class Runtime {
   // Ends the trace, if one is being recorded (the end of the session does so too), and says what became
   // of the latest one. A trace that cannot be written stops nobody: it is told here. Also after shutdown().
   static Recorded end_recording();
+
+  // From here on, what happens when is kept of the last so many steps. It costs a look at the clock an op.
+  void keep_timeline(std::int64_t steps);
+  // Ends it, as the end of the session does too, and says what it held. Also after shutdown().
+  static TimelineTold timeline();
 
   // Brings every spilled byte back and stops managing: later allocations must go elsewhere, old
   // addresses stay valid and deallocate still works. Fails, changing nothing, if RAM cannot hold it.

@@ -39,6 +39,7 @@ IoRequest::Urgency io_urgency(Urgency urgency) {
 Outcome Runtime::Impl::feed(const Input& input) {
   const Outcome outcome = engine->step(input, commands);
   if (!commands.empty() && !running_commands) run_commands();
+  if (timeline != nullptr) [[unlikely]] timeline->resident(pool->present(), on_timeline(monotonic_now()));
   return outcome;
 }
 
@@ -68,6 +69,7 @@ void Runtime::Impl::run(const Command& command) {
     case Command::Kind::kRefuse: {
       ThreadSlot& waiting = *threads[command.thread];
       waiting.refused = command.kind == Command::Kind::kRefuse;
+      if (timeline != nullptr) timeline->goes_on(command.thread, on_timeline(monotonic_now()));
       if (waiting.refused) {
         waiting.refusal = command.refusal;
         waiting.needed = command.bytes;
@@ -153,6 +155,7 @@ void Runtime::Impl::start_fetch(const Command& command) {
   request.memory = e.staging.address;
   request.bytes = e.staging.bytes;
   request.token = command.extent;
+  if (timeline != nullptr) tell_asked(command.extent, false, command.urgency);
   io->submit(request);
 }
 
@@ -193,6 +196,7 @@ void Runtime::Impl::start_write(const Command& command) {
   request.memory = e.range.address;
   request.bytes = e.range.bytes;
   request.token = command.extent;
+  if (timeline != nullptr) tell_asked(command.extent, true, command.urgency);
   io->submit(request);
 }
 
@@ -318,6 +322,7 @@ void Runtime::Impl::io_done(const IoResult& result) {
     status = verified(id, write);
     guard.lock();
   }
+  if (timeline != nullptr) tell_ended(id, write, !status.ok(), result.nanos);
   if (!status.ok()) {
     io_failed(id, write, status.error());
     return;

@@ -16,6 +16,7 @@
 
 #include "core/engine/engine.h"
 #include "core/trace/decision_log.h"
+#include "core/trace/timeline.h"
 #include "platforms/host/clock.h"
 #include "platforms/host/io_pool.h"
 #include "platforms/host/machine_error.h"
@@ -67,6 +68,8 @@ struct ThreadSlot {
   Bytes birth_bytes = 0;
   HostExtent::Kind birth_kind = HostExtent::Kind::kNone;  // kNone: only the room is wanted
   Status birth_status;
+
+  Nanos mark = 0;             // up to when the timeline knows its work
 
   bool adopting = false;      // between room_to_adopt and end_adoption: an op is open for it
   ExtentId room = kNoExtent;  // what holds the room meanwhile
@@ -199,6 +202,14 @@ struct Runtime::Impl {
   // not under the lock
   Recorded end_recording(Nanos now);
 
+  // --- the timeline (runtime_timeline.cpp), under the lock and only while one is kept
+  Nanos on_timeline(Nanos now) const { return now - timeline_from; }
+  void tell_work(ThreadSlot& slot, Nanos now);   // of its innermost op, since the mark
+  void tell_wait(ThreadSlot& slot, trace::WaitCause cause, Nanos since);
+  void tell_asked(ExtentId id, bool write, Urgency urgency);
+  void tell_ended(ExtentId id, bool write, bool failed, Nanos took);
+  void end_timeline();
+
   // --- fork (runtime_fork.cpp)
   void before_fork();
   void after_fork_parent();
@@ -238,6 +249,10 @@ struct Runtime::Impl {
   std::unique_ptr<TraceRecorder> recorder;         // null: nothing is recorded
   std::unordered_map<ExtentId, Nanos> faulted;     // raw accesses that wait, while there is one
   Recorded recorded;                               // the latest
+
+  std::unique_ptr<Timeline> timeline;              // null: nobody asked for one
+  Nanos timeline_from = 0;
+  TimelineTold timeline_told;                      // the latest
 
   bool serving = false;     // between start and stop
   bool io_error_pending = false;

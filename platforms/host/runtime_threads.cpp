@@ -99,6 +99,7 @@ Error Runtime::Impl::told_in_op(Error error, const char* doing, SiteId site) con
 // Called with the lock held, after an input answered kWait; returns with it held.
 Status Runtime::Impl::wait(ThreadSlot& waiting, trace::WaitCause cause, const char* doing, Nanos since) {
   if (waiting.signal.load(std::memory_order_relaxed) == 0) {
+    if (timeline != nullptr) tell_wait(waiting, cause, since);
     const Unlocked unlocked(lock);
     void* const left = wait_hooks_.leave != nullptr ? wait_hooks_.leave() : nullptr;
     waiting.signal.wait(0, std::memory_order_acquire);
@@ -106,6 +107,7 @@ Status Runtime::Impl::wait(ThreadSlot& waiting, trace::WaitCause cause, const ch
   }
   const Nanos now = monotonic_now();
   stall += now - since;
+  waiting.mark = now;
   if (recorder != nullptr) recorder->wait(now, waiting.id, cause, now - since);
   if (waiting.refused) return refusal_error(waiting, doing);
   return {};

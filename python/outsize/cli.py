@@ -190,6 +190,9 @@ def add_run_options(parser: Parser) -> None:
     parser.add_argument(
         "--json", type=output_file, metavar="FILE", help="write the end report there (- for stdout)"
     )
+    parser.add_argument(
+        "--report", type=output_file, metavar="PAGE", help="write a page that shows the last steps there"
+    )
     parser.add_argument("--decision-log", default="", metavar="FILE", help="log every decision")
     parser.add_argument(
         "--verify", action="store_true", help="checksum what leaves, check it when it returns"
@@ -247,6 +250,8 @@ def run_target(command: str, args: argparse.Namespace, target: list[str], kind: 
         fail(f"{kind} lacks {what}: write it right behind, `outsize {command} [options] {kind} ...`.")
     if args.record == "-":
         fail("a trace goes to a file: name one.")
+    if args.report == "-":
+        fail("a page goes to a file: name one.")
     args.record = args.record or ""
     if args.budget_rss and args.budget != "auto":
         fail("give --budget (for tensors) or --budget-rss (for the whole process), not both.")

@@ -17,6 +17,7 @@ from outsize.cli import Parser, fail, output_file
 from outsize.simulate import Sim, TraceProgram, device_of, limit_seconds, per_step, step_seconds, verdict
 from outsize.units import GIB, format_bytes, format_seconds
 
+POLICIES = ("lookahead", "ondemand")  # unless others are named
 STEPS_DRAWN = 2  # the last so many, unless --steps says which
 EVENTS_MAX = 200_000  # of each kind, that a run's timeline keeps
 WHOLE_RUN = 1 << 60  # steps
@@ -51,7 +52,7 @@ def parser() -> Parser:
         help="disks: what `outsize doctor --json` printed on a machine",
     )
     result.add_argument(
-        "--policy", default="lookahead,ondemand", metavar="P,...", help="default: %(default)s; also deepum"
+        "--policy", default=",".join(POLICIES), metavar="P,...", help="default: %(default)s; also deepum"
     )
     result.add_argument(
         "--budget",
@@ -280,7 +281,7 @@ def cells(run: dict[str, Any]) -> list[str]:
 def main(argv: Sequence[str]) -> int:
     args = parser().parse_args(argv)
     if args.output == "-":
-        fail("a page goes to a file: name one with -o.")
+        fail("a page goes to a file: name one.")
     if args.steps and not args.output:
         fail("--steps says what a page draws: name the page with -o.")
     sim = simulate.load()
@@ -293,7 +294,10 @@ def main(argv: Sequence[str]) -> int:
     if args.output:
         from outsize.page import write_page
 
-        write_page(args.output, "compare", facts)
+        try:
+            write_page(args.output, "compare", facts)
+        except OSError as error:
+            fail(f"the page could not be written to {args.output}: {error.strerror}.")
     if args.json:
         print(json.dumps(facts | {"runs": [{name: run[name] for name in run if name != "view"}
                                            for run in comparison.runs]}))  # fmt: skip

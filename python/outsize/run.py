@@ -21,7 +21,7 @@ def run(args: argparse.Namespace, target: list[str], kind: str) -> None:
         launcher.check_script(target[0])  # before there is anybody to report that torch never came
     if not api.turned_off():
         Supervisor(args).install()
-    elif args.json or args.record:
+    elif args.json or args.record or args.report:
         what = "trace" if args.record else "report"
         print(f"outsize: turned off (OUTSIZE=0), so there is no {what} to write.", file=sys.stderr)
     how = {"-m": launcher.run_module, "-c": launcher.run_code, "": launcher.run_script}[kind]
@@ -36,6 +36,7 @@ class Supervisor:
         self._live: Any = None
         self._started = False
         self._session: Any = None
+        self._page: Any = None
         self._pid = os.getpid()
 
     def install(self) -> None:
@@ -56,6 +57,10 @@ class Supervisor:
             print(f"outsize: {error}", file=sys.stderr)
             raise SystemExit(2) from None
         self._session = api.session()
+        if self._args.report:
+            from outsize.page.live import LiveReport
+
+            self._page = LiveReport(self._session.core, self._args.report)
         if not self._args.quiet:
             from outsize.live import LiveLine
 
@@ -86,6 +91,20 @@ class Supervisor:
                     report.print_report(last, title="outsize, the program's own last budget")
         if self._args.json:
             report.write_json(self._args.json, report.as_json(stats, self.options()))
+        if self._page is not None:
+            self._write_page(stats, report.rows(stats))
+
+    def _write_page(self, stats: Any, table: list[tuple[str, str]]) -> None:
+        from outsize.record import script
+
+        try:
+            self._page.write(script(), stats, table)
+            line = f"page of the last steps in {self._page.path}"
+        except OSError as error:
+            line = f"the page could not be written to {self._page.path}: {error.strerror}."
+        if not self._args.quiet or line.startswith("the"):
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                print(f"outsize: {line}", file=sys.stderr)
 
     def _tell_trace(self) -> None:
         """Where it is; what went wrong with it has been told as it ended."""

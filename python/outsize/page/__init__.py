@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from outsize.cli import fail
-
 HERE = Path(__file__).parent
 
 
@@ -27,7 +25,4 @@ def page(kind: str, facts: dict[str, Any]) -> str:
 
 
 def write_page(path: str, kind: str, facts: dict[str, Any]) -> None:
-    try:
-        Path(path).write_text(page(kind, facts))
-    except OSError as error:
-        fail(f"the page could not be written to {path}: {error.strerror}.")
+    Path(path).write_text(page(kind, facts))

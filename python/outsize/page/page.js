@@ -41,7 +41,7 @@ function why(stall) {
   if (stall.cause === 0) {
     const before = stall.since - stall.asked;
     const how = stall.ahead ? `asked ${time(Math.max(0, before))} before: foreseen, but too late`
-      : stall.asked > stall.since + 1000 ? `asked ${time(-before)} into the wait, when there was room: not foreseen`
+      : stall.asked > stall.since + 50000 ? `asked ${time(-before)} into the wait, when there was room: not foreseen`
       : "asked when it was needed: not foreseen";
     return `waits for the read of extent ${stall.extent}, ${bytes(stall.size)}, ${how}${queue}` +
       (stall.failed ? "; that read failed" : "");
@@ -157,8 +157,13 @@ function chart(trace, device, peak) {
 function told(value, form) { return value === null || value === undefined ? "–" : form(value); }
 
 function overview() {
-  if (live) return;
   const place = find("overview");
+  if (live) {
+    const table = make("table");
+    fill(table, [], data.table.map((cells) => ({ cells })), [0, 1]);
+    place.append(table);
+    return;
+  }
   place.append(make("h2", "Step time, against that with room for all"));
   const charts = make("div", undefined, "charts");
   for (const trace of data.traces) {
@@ -402,10 +407,15 @@ function tellLeftOut() {
 
 function listStalls() {
   const all = view.stall_by_cause.reduce((sum, nanos) => sum + nanos, 0);
+  const causes = CAUSES.map((name, i) => ({ cells: [name, time(view.stall_by_cause[i]),
+    all ? ((100 * view.stall_by_cause[i]) / all).toFixed(1) + "%" : "–",
+    view.stalls_by_cause[i].toLocaleString("en"), MEANING[i]] }));
+  if (live) {
+    causes.push({ cells: ["its own waking", time(Math.max(0, run.stall_ns - all)), "–", "–",
+                          "what it waited for was there, the thread did not run yet"] });
+  }
   fill(find("causes"), ["it waited for", "time", "share", "times", "which means"],
-       CAUSES.map((name, i) => ({ cells: [name, time(view.stall_by_cause[i]),
-         all ? ((100 * view.stall_by_cause[i]) / all).toFixed(1) + "%" : "–",
-         view.stalls_by_cause[i].toLocaleString("en"), MEANING[i]] })), [0, 4]);
+       causes, [0, 4]);
   find("causes").createCaption().textContent = "The whole run, not only what is drawn";
   const longest = view.stalls.map((row) => stallOf(view, row)).sort((a, b) => b.nanos - a.nanos).slice(0, 20);
   fill(find("longest"), ["at", "stall", "why", "who"], longest.map((stall) => ({
@@ -424,9 +434,8 @@ function choose(index) {
   find("run").value = String(index);
   find("one").hidden = false;
   document.querySelectorAll("#runs tbody tr").forEach((row, i) => row.classList.toggle("chosen", i === index));
-  find("facts").textContent = (run.facts || []).concat([
-    `${time(run.time_ns)} in all, ${time(run.stall_ns)} of stalls over all threads, ` +
-    `at most ${bytes(run.peak_bytes)} in RAM of a budget of ${bytes(run.budget_bytes)}`]).join("; ") + ".";
+  find("facts").textContent = `${time(run.time_ns)} in all, ${time(run.stall_ns)} of stalls over all threads, ` +
+    `at most ${bytes(run.peak_bytes)} in RAM of a budget of ${bytes(run.budget_bytes)}.`;
   buildLanes();
   tellLeftOut();
   listStalls();
@@ -438,7 +447,7 @@ function choose(index) {
 function start() {
   document.title = find("title").textContent = "outsize " + data.kind;
   find("about").textContent = live
-    ? "A live run: times are this machine's. " + (data.about || "")
+    ? "A live run, as it was on its machine. Waits of raw accesses (NumPy, pointers) are not drawn."
     : "Simulated from recorded runs: the same engine, predictors and planners as live, on a modelled disk. " +
       `${data.runs.length} of ${data.runs_asked_for} runs` +
       (data.interrupted ? "; it was interrupted, the others are missing." : ".");
