@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -15,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+PATIENCE = 120.0  # seconds
 
 
 def found() -> str | None:
@@ -40,6 +43,7 @@ class Page:
 
     def _message(self) -> dict[str, Any]:
         while b"\0" not in self._rest:
+            assert select.select([self._answers], [], [], PATIENCE)[0], "the browser does not answer"
             more = os.read(self._answers, 1 << 16)
             assert more, "the browser has ended"
             self._rest += more
@@ -72,7 +76,7 @@ class Page:
 
     def open(self, path: Path) -> None:
         self.call("Page.navigate", url=path.resolve().as_uri())
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE
         while self.value("document.readyState") != "complete":
             assert time.monotonic() < deadline, "the page does not load"
             time.sleep(0.05)
@@ -107,7 +111,7 @@ def opened() -> Iterator[Page]:
     assert browser is not None
     requests, to = os.pipe()
     answers, from_browser = os.pipe()
-    with tempfile.TemporaryDirectory(prefix="outsize-test-") as profile:
+    with tempfile.TemporaryDirectory(prefix="outsize-test-", ignore_cleanup_errors=True) as profile:
         # It listens on 3 and answers on 4.
         plumbing = f"exec 3<&{requests} 4>&{from_browser}; exec \"$@\""
         words = [browser, "--headless", "--remote-debugging-pipe", f"--user-data-dir={profile}", "--disable-gpu",
@@ -116,13 +120,14 @@ def opened() -> Iterator[Page]:
         if os.geteuid() == 0:  # its sandbox refuses to work for root
             words.insert(1, "--no-sandbox")
         running = subprocess.Popen(["bash", "-c", plumbing, "browser", *words], pass_fds=(requests, from_browser),
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                   start_new_session=True)  # fmt: skip
         os.close(requests)
         os.close(from_browser)
         try:
             yield Page(to, answers)
         finally:
-            running.terminate()
-            running.wait(30)
+            os.killpg(running.pid, signal.SIGKILL)  # it has children, which write into the profile
+            running.wait(PATIENCE)
             os.close(to)
             os.close(answers)

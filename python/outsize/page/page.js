@@ -274,9 +274,11 @@ function paintTime(pen, width, height) {
   pen.font = "11px system-ui, sans-serif";
   let step = view.first_step;
   const ends = view.step_ends;
+  const apart = ((to - from) * view.unit) / 6e9;  // seconds between two labels
+  const digits = Math.max(0, Math.ceil(-Math.log10(apart)) + 1);
   for (let i = 0; i < 6; ++i) {
-    const at = from + ((to - from) * i) / 6;
-    pen.fillText(time(at * view.unit), (width * i) / 6 + 3, height - 4);
+    const seconds = (from * view.unit) / 1e9 + apart * i;
+    pen.fillText(seconds.toFixed(Math.min(digits, 9)) + " s", (width * i) / 6 + 3, height - 4);
   }
   let begin = 0;
   for (const end of ends) {
