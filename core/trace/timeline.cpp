@@ -65,9 +65,9 @@ void Timeline::ended(ExtentId extent, bool write, End outcome, Nanos began, Nano
   for (Waiting& waiting : waiting_) {
     const bool for_it = !write && std::count(waiting.extents.begin(), waiting.extents.end(), extent) > 0;
     if (for_it) {
-      piece(waiting, Cause::kRead, move, now);
+      ends(waiting, Cause::kRead, move);
     } else if (write && !reads_for(waiting)) {
-      piece(waiting, Cause::kWrite, move, now);
+      ends(waiting, Cause::kWrite, move);
     }
   }
   under_way_.erase(found);
@@ -89,29 +89,46 @@ void Timeline::goes_on(ThreadId thread, Nanos now) {
   const auto found = std::find_if(waiting_.begin(), waiting_.end(),
                                   [&](const Waiting& waiting) { return waiting.thread == thread; });
   if (found == waiting_.end()) return;
-  piece(*found, Cause::kRoom, Move{}, now);
+  settle(*found, now);
+  found->cause = Cause::kRoom;
+  found->by = {};
+  piece(*found, now);
   waiting_.erase(found);
 }
 
-void Timeline::piece(Waiting& waiting, Cause cause, const Move& by, Nanos now) {
+void Timeline::ends(Waiting& waiting, Cause cause, const Move& by) {
+  settle(waiting, waiting.by.end);
+  waiting.ending = true;
+  waiting.cause = cause;
+  waiting.by = by;
+}
+
+void Timeline::settle(Waiting& waiting, Nanos now) {
+  if (!waiting.ending) return;
+  waiting.ending = false;
+  piece(waiting, now);
+  waiting.piece = std::max(waiting.piece, now);
+}
+
+void Timeline::piece(const Waiting& waiting, Nanos now) {
   if (now <= waiting.piece) return;
   Stall stall;
   stall.thread = waiting.thread;
   stall.why = waiting.why;
-  stall.cause = cause;
+  stall.cause = waiting.cause;
   stall.site = waiting.site;
   stall.needed = waiting.needed;
   stall.since = waiting.since;
   stall.begin = waiting.piece;
   stall.end = now;
-  stall.by = by;
-  waiting.piece = now;
-  totals_.stall[static_cast<std::size_t>(cause)] += stall.end - stall.begin;
-  ++totals_.stalls[static_cast<std::size_t>(cause)];
+  stall.by = waiting.by;
+  totals_.stall[static_cast<std::size_t>(stall.cause)] += stall.end - stall.begin;
+  ++totals_.stalls[static_cast<std::size_t>(stall.cause)];
   if (!past(stall.begin)) keep(stalls_, stall);
 }
 
 void Timeline::resident(Bytes bytes, Nanos now) {
+  for (Waiting& waiting : waiting_) settle(waiting, now);
   if (past(now) || (!levels_.empty() && levels_.back().resident == bytes)) return;
   if (!levels_.empty() && levels_.back().time == now) {
     // What one moment did: the most that it reached, and where it ended, are two rows at most.
@@ -131,6 +148,7 @@ void Timeline::step(Nanos now) {
   step_ends_.push_back(now);
   if (steps_ <= options_.steps) return;
   while (static_cast<std::int64_t>(step_ends_.size()) > options_.steps + 1) step_ends_.pop_front();
+  if (step_ends_.front() >= begin_) cut_ = false;  // what was too much is past
   begin_ = std::max(begin_, step_ends_.front());
   forget_before(works_, begin_);
   forget_before(moves_, begin_);

@@ -77,6 +77,8 @@ class Timeline {
   void waits(ThreadId thread, trace::WaitCause why, std::span<const ExtentId> extents, Bytes needed, SiteId site,
              Nanos now);
   void goes_on(ThreadId thread, Nanos now);  // granted or refused
+  // After each input: what is in RAM now. Until then, what an ended transfer brings about (its pages move,
+  // somebody is granted) is counted as part of waiting for it.
   void resident(Bytes bytes, Nanos now);
   void step(Nanos now);
 
@@ -99,11 +101,16 @@ class Timeline {
     Bytes needed = 0;
     Nanos since = 0, piece = 0;
     std::vector<ExtentId> extents;
+    bool ending = false;  // `by` has ended, and what follows from that has not been seen to its end
+    Cause cause = Cause::kRoom;
+    Move by;
   };
 
   bool past(Nanos begin) const { return steps_ >= options_.last_step && begin >= step_ends_.back(); }
   bool reads_for(const Waiting& waiting) const;
-  void piece(Waiting& waiting, Cause cause, const Move& by, Nanos now);
+  void ends(Waiting& waiting, Cause cause, const Move& by);
+  void settle(Waiting& waiting, Nanos now);
+  void piece(const Waiting& waiting, Nanos now);
   template <class Event>
   void keep(std::deque<Event>& events, const Event& event);
   template <class Event>

@@ -22,7 +22,8 @@ TEST(Timeline, AWaitIsToldInPiecesByWhatEndedThem) {
   line.ended(9, false, End::kDone, 0, 25);  // nobody has asked for it
   line.ended(8, true, End::kDone, 21, 30);  // after which there is room for the other
   line.asked(2, false, Urgency::kDemand, 150, 30);
-  line.ended(2, false, End::kDone, 31, 45);
+  line.ended(2, false, End::kDone, 31, 44);
+  line.resident(250, 45);  // its pages had to move
   line.goes_on(0, 47);
   line.goes_on(0, 60);
   ASSERT_EQ(line.stalls().size(), 4U);
@@ -44,6 +45,17 @@ TEST(Timeline, AWaitIsToldInPiecesByWhatEndedThem) {
   EXPECT_EQ(line.totals().stall[0] + line.totals().stall[1] + line.totals().stall[2], 37);
   EXPECT_EQ(line.totals().read, 250);
   EXPECT_EQ(line.totals().written, 360);
+}
+
+TEST(Timeline, WhatFollowsFromATransferIsPartOfWaitingForIt) {
+  Timeline line;
+  line.asked(1, false, Urgency::kDemand, 100, 0);
+  line.waits(0, WaitCause::kOperands, {kTwo, 1}, 100, 42, 0);
+  line.ended(1, false, End::kDone, 0, 10);
+  line.goes_on(0, 12);
+  ASSERT_EQ(line.stalls().size(), 1U);
+  EXPECT_EQ(line.stalls()[0].cause, Cause::kRead);
+  EXPECT_EQ(line.stalls()[0].end, 12);
 }
 
 TEST(Timeline, WhatFailedOrDiedHasMovedNothing) {
@@ -94,11 +106,16 @@ TEST(Timeline, StepsInTheMiddleCanBeAskedFor) {
 }
 
 TEST(Timeline, OfTooManyEventsTheLastAreKeptAndItIsTold) {
-  Timeline line({.events = 3});
+  Timeline line({.steps = 1, .events = 3});
   for (Nanos at = 0; at < 50; at += 10) line.work({0, at, at + 10, 1});
   EXPECT_EQ(line.works().size(), 3U);
   EXPECT_EQ(line.begin(), 20);
   EXPECT_NE(line.json().find("\"cut\":1"), std::string::npos);
+  line.step(50);
+  EXPECT_NE(line.json().find("\"cut\":1"), std::string::npos);
+  step(line, 50);
+  EXPECT_EQ(line.begin(), 50);
+  EXPECT_NE(line.json().find("\"cut\":0"), std::string::npos) << "of the last step nothing is missing";
 }
 
 TEST(Timeline, JsonHasItsRows) {
