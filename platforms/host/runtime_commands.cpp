@@ -150,6 +150,7 @@ void Runtime::Impl::start_fetch(const Command& command) {
   request.urgency = io_urgency(command.urgency);
   request.fd = source ? e.source_fd : spill->fd();
   request.offset = source ? e.source_offset : e.slot.offset;
+  request.pieces = e.slot.pieces;
   request.memory = e.staging.address;
   request.bytes = e.staging.bytes;
   request.token = command.extent;
@@ -190,6 +191,7 @@ void Runtime::Impl::start_write(const Command& command) {
   request.urgency = io_urgency(command.urgency);
   request.fd = spill->fd();
   request.offset = e.slot.offset;
+  request.pieces = e.slot.pieces;
   request.memory = e.range.address;
   request.bytes = e.range.bytes;
   request.token = command.extent;
