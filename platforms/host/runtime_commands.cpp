@@ -217,8 +217,10 @@ void Runtime::Impl::forget(ExtentId id) {
   forget_copy(id);
   HostExtent& e = extents[id];
   if (e.source_fd < 0) return;
+  const bool alive_still = !table[id].dying;
+  if (alive_still) counts(id, false);
   e.source_fd = -1;
-  if (!table[id].dying) counts(id, true);
+  if (alive_still) counts(id, true);
 }
 
 void Runtime::Impl::forget_copy(ExtentId id) {
