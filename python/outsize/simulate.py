@@ -12,7 +12,8 @@ from typing import Any, Protocol, cast
 
 from outsize.cli import Parser, fail
 from outsize.choices import named_budgets, named_policies
-from outsize.units import GIB, format_bytes, format_seconds
+from outsize.progress import progress
+from outsize.units import GIB, format_bytes, format_count, format_seconds
 
 
 class SimrdLog(Protocol):
@@ -184,16 +185,20 @@ def verdict(run: dict[str, Any]) -> str:
 
 def simulate_trace(sim: Sim, args: argparse.Namespace) -> dict[str, Any]:
     device = device_of(args.device)
-    program = sim.TraceProgram(args.trace)
-    plain = program.run("ondemand", 2 * program.peak + GIB, device)
+    with progress(f"Reading {args.trace}"):
+        program = sim.TraceProgram(args.trace)
+    with progress("Simulating with room for all"):
+        plain = program.run("ondemand", 2 * program.peak + GIB, device)
     if verdict(plain):
         fail(f"{args.trace} cannot be simulated, not even with room for all: {verdict(plain)}.")
     runs = []
     unlimited = step_seconds(plain)
     for written, budget in named_budgets(args.budget, program.peak):
-        limit = limit_seconds(program.fewest(budget), unlimited, device)
+        with progress(f"Looking for the limit in {written}"):
+            limit = limit_seconds(program.fewest(budget), unlimited, device)
         for policy in named_policies(args.policy or "lookahead"):
-            run = program.run(policy, budget, device)
+            with progress(f"Simulating {policy} in {written}"):
+                run = program.run(policy, budget, device)
             named = {"policy": policy, "budget": written, "budget_bytes": budget, "limit_seconds": limit}
             step = step_seconds(run)
             ratio = step / unlimited if step and unlimited else None
@@ -237,7 +242,7 @@ def show(found: dict[str, Any]) -> None:
     # A file or pipe has no width of its own: a row stays a row.
     console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
     console.print(
-        f"{found['trace']}: {found['ops']:,} ops, {found['steps']:,} steps, at most"
+        f"{found['trace']}: {format_count(found['ops'], 'op')}, {format_count(found['steps'], 'step')}, at most"
         f" {format_bytes(found['peak_bytes'])}"
         + (f"; {format_seconds(plain)} a step with room for all" if plain else ""),
         soft_wrap=True,
@@ -268,7 +273,9 @@ def main(argv: Sequence[str]) -> int:
     sim = load()
     try:
         if args.simrd:
-            print(json.dumps(answer(sim, args.simrd, args.policy or "dtr-eqclass", args.ratio)))
+            with progress(f"Simulating {args.simrd}"):
+                outcome = answer(sim, args.simrd, args.policy or "dtr-eqclass", args.ratio)
+            print(json.dumps(outcome))
             return 0
         found = simulate_trace(sim, args)
     except ValueError as error:
