@@ -5,6 +5,11 @@
 #include "sim/mad_policy.h"
 
 namespace outsize::sim {
+namespace {
+
+constexpr unsigned kAskEvery = 1024;  // turns between two looks at `cancelled`
+
+}  // namespace
 
 SimDriver::SimDriver(const Program& program, const SimOptions& options)
     : program_(program), options_(options),
@@ -36,7 +41,11 @@ Policy SimDriver::policy() const {
 SimDriver::~SimDriver() = default;
 
 SimResult SimDriver::run() {
-  while (!result_.fatal) {
+  for (unsigned turn = 1; !result_.fatal; ++turn) {
+    if (turn % kAskEvery == 0 && options_.cancelled && options_.cancelled()) {
+      result_.cancelled = true;
+      return std::move(result_);
+    }
     for (; !late_.empty(); late_.pop_back()) death(*late_.back());
     ThreadId next = 0;
     bool ready = false, done = true;

@@ -9,6 +9,7 @@
 // borne do not exist, and later ops do without them.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,6 +33,7 @@ struct SimOptions {
   Nanos plan_every = 150'000;        // between plans on the op path
   bool judge = true;
   bool keep_log = false;
+  std::function<bool()> cancelled;   // asked now and then; true ends the run
 };
 
 struct SimResult {
@@ -43,6 +45,7 @@ struct SimResult {
   std::vector<Nanos> time_at_step, stall_at_step;
   std::int64_t refused_budget = 0, refused_io = 0, faults_in_ops = 0;
   bool fatal = false;          // a raw access could not be served
+  bool cancelled = false;      // what is here is of the run until then
   std::vector<std::string> problems;
   std::string log;
 };

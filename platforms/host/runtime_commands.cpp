@@ -16,8 +16,6 @@
 namespace outsize::host {
 namespace {
 
-constexpr Nanos kPlanEvery = 300'000;  // between plans on the op path
-
 IoRequest::Urgency io_urgency(Urgency urgency) {
   switch (urgency) {
     case Urgency::kDemand: return IoRequest::Urgency::kDemand;
