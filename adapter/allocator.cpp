@@ -6,6 +6,7 @@
 
 #include <mutex>
 
+#include "adapter/birth_name.h"
 #include "adapter/errors.h"
 #include "adapter/gate.h"
 #include "platforms/host/runtime.h"
@@ -35,7 +36,10 @@ class ArenaAllocator final : public c10::Allocator {
     Result<void*> block = gate.runtime()->allocate(bytes);
     if (!block) {
       c10::profiledCPUMemoryReporter().OutOfMemory(bytes);
-      throw_error(block.error());
+      Error error = block.error();
+      const bool in_op = gate.state().depth > 1;
+      if (!in_op && !error.who.empty()) error.who = birth_name(error.who);
+      throw_error(error);
     }
     return *block;
   }

@@ -7,6 +7,8 @@
 namespace outsize::sim {
 namespace {
 
+constexpr std::size_t kAskEvery = 1024;  // actions between two looks at `cancelled`
+
 class Belady {
  public:
   Belady(const std::vector<Action>& actions, ObjectId objects, Bytes budget)
@@ -17,8 +19,11 @@ class Belady {
     }
   }
 
-  BeladyResult run() {
-    for (at_ = 0; at_ < actions_.size(); ++at_) step(actions_[at_]);
+  BeladyResult run(const std::function<bool()>& cancelled) {
+    for (at_ = 0; at_ < actions_.size(); ++at_) {
+      if (at_ % kAskEvery == 0 && cancelled && cancelled()) break;
+      step(actions_[at_]);
+    }
     return std::move(result_);
   }
 
@@ -154,8 +159,8 @@ class Belady {
 
 }  // namespace
 
-BeladyResult belady(const Program& program, Bytes budget) {
-  return Belady(program.threads.at(0), program.objects, budget).run();
+BeladyResult belady(const Program& program, Bytes budget, const std::function<bool()>& cancelled) {
+  return Belady(program.threads.at(0), program.objects, budget).run(cancelled);
 }
 
 }  // namespace outsize::sim

@@ -5,6 +5,7 @@
 // A reference for bytes moved, not a proven minimum: writes have a price that the rule ignores.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "sim/program.h"
@@ -17,6 +18,7 @@ struct BeladyResult {
   bool fits = true;  // every op's needs fitted in the budget
 };
 
-BeladyResult belady(const Program& program, Bytes budget);
+// `cancelled` is asked now and then; true ends it, and what is returned is of the program until then.
+BeladyResult belady(const Program& program, Bytes budget, const std::function<bool()>& cancelled = nullptr);
 
 }  // namespace outsize::sim

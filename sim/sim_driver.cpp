@@ -5,13 +5,19 @@
 #include "sim/mad_policy.h"
 
 namespace outsize::sim {
+namespace {
+
+constexpr unsigned kAskEvery = 1024;  // turns between two looks at `cancelled`
+
+}  // namespace
 
 SimDriver::SimDriver(const Program& program, const SimOptions& options)
     : program_(program), options_(options),
       log_([this](std::string_view line) { result_.log += line; }), checker_(options.budget),
       link_(options.link), random_(options.link.seed + 1) {
-  Policy policy = mad() ? make_mad_policy(table_, options.link.seed)
-                        : make_policy(options.policy, table_);
+  objects_.resize(program.objects);
+  cast_.extents.resize(program.objects, kNoExtent);
+  Policy policy = this->policy();
   predictor_ = policy.predictor.get();
   EngineOptions engine_options;
   engine_options.budget = options.budget;
@@ -25,13 +31,22 @@ SimDriver::SimDriver(const Program& program, const SimOptions& options)
   }
   timeline_ = options.timeline;
   threads_.resize(program.threads.size());
-  objects_.resize(program.objects);
+}
+
+Policy SimDriver::policy() const {
+  if (mad()) return make_mad_policy(table_, options_.link.seed);
+  if (options_.policy == "oracle") return make_oracle_policy(table_, program_, cast_);
+  return make_policy(options_.policy, table_);
 }
 
 SimDriver::~SimDriver() = default;
 
 SimResult SimDriver::run() {
-  while (!result_.fatal && !cancelled()) {
+  for (unsigned turn = 1; !result_.fatal; ++turn) {
+    if (turn % kAskEvery == 0 && options_.cancelled && options_.cancelled()) {
+      result_.cancelled = true;
+      return std::move(result_);
+    }
     for (; !late_.empty(); late_.pop_back()) death(*late_.back());
     ThreadId next = 0;
     bool ready = false, done = true;
@@ -55,7 +70,7 @@ SimResult SimDriver::run() {
   }
   for (const Thread& t : threads_) result_.time = std::max(result_.time, t.time);
   settle();
-  if (!result_.fatal && !result_.cancelled) judge_rights();
+  if (!result_.fatal) judge_rights();
   result_.stats = engine_->stats();
   result_.peak = checker_.resident_peak();
   for (const std::string& violation : checker_.violations()) problem(violation);
@@ -69,7 +84,7 @@ SimResult SimDriver::run() {
 // Nobody runs any more; what a planner still moves must come to an end.
 void SimDriver::settle() {
   std::size_t left = 100 + 4 * bytes_.size();
-  while (link_.busy() && !result_.fatal && !result_.cancelled) {
+  while (link_.busy() && !result_.fatal) {
     if (left-- == 0) {
       if (mad()) return;
       problem("the planner moves bytes to and fro without end");
@@ -77,12 +92,6 @@ void SimDriver::settle() {
     }
     finish_transfer();
   }
-}
-
-bool SimDriver::cancelled() {
-  constexpr std::uint64_t kEvery = 1 << 14;  // acts
-  if (options_.cancelled && ++acts_ % kEvery == 0) result_.cancelled = options_.cancelled();
-  return result_.cancelled;
 }
 
 void SimDriver::act(ThreadId id) {
@@ -93,7 +102,9 @@ void SimDriver::act(ThreadId id) {
     return;
   }
   const Action& action = actions[t.at];
+  cast_.action = t.at;
   if (skipped(t, action) || perform(id, t, action)) ++t.at;
+  cast_.action = t.at;
 }
 
 // Inside an op that was refused, or behind an allocation that was.
@@ -198,7 +209,7 @@ void SimDriver::granted(ThreadId id) {
     t.pinning = true;
     return;
   }
-  ++t.at;
+  cast_.action = ++t.at;
   if (action.kind == Action::Kind::kBirth) {
     memory_.born(t.extent, false);
     objects_[action.object].extent = t.extent;
@@ -223,6 +234,7 @@ void SimDriver::refused(ThreadId id, Refusal refusal) {
   ++(refusal == Refusal::kIo ? result_.refused_io : result_.refused_budget);
   if (action.kind == Action::Kind::kBirth) {
     free_ids_.push_back(t.extent);
+    cast_.remove(action.object);
     t.skip_rest = !t.ops.empty();
   } else if (action.kind == Action::Kind::kOpBegin) {
     t.ops.pop_back();
@@ -290,6 +302,7 @@ bool SimDriver::birth(ThreadId id, Thread& t, const Action& action) {
   input.flag = action.flag;
   input.now = now_;
   bytes_[t.extent] = action.bytes;
+  cast_.put(action.object, t.extent);
   t.state = State::kWaits;
   t.since = now_;
   if (feed(input) == Outcome::kGo) granted(id);
@@ -305,9 +318,11 @@ void SimDriver::adopt(const Action& action) {
   input.flag = action.flag;
   bytes_[input.extent] = action.bytes;
   objects_[action.object].extent = input.extent;
+  cast_.put(action.object, input.extent);
   memory_.born(input.extent, action.flag);
   largest_ = std::max(largest_, action.bytes);
-  if (!action.flag) counts(input.extent);  // a file needs no room of ours until it is changed
+  if (action.flag) counts_file(input.extent, true);  // it needs no room of ours until it is changed
+  else counts(input.extent);
   feed(input);
 }
 
@@ -316,8 +331,10 @@ void SimDriver::death(const Action& action) {
   objects_[action.object].dead = true;
   if (extent == kNoExtent) return;
   objects_[action.object].extent = kNoExtent;
+  cast_.remove(action.object);
   if (counted_[extent]) alive_ -= bytes_[extent];
   counted_[extent] = false;
+  counts_file(extent, false);
   Input input;
   input.kind = Input::Kind::kDeath;
   input.extent = extent;
@@ -404,6 +421,7 @@ ExtentId SimDriver::new_extent() {
   if (free_ids_.empty()) {
     bytes_.push_back(0);
     counted_.push_back(false);
+    of_file_.push_back(false);
     return static_cast<ExtentId>(bytes_.size() - 1);
   }
   const ExtentId id = free_ids_.back();

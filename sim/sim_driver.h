@@ -18,6 +18,7 @@
 #include "core/engine/engine.h"
 #include "core/trace/timeline.h"
 #include "sim/link.h"
+#include "sim/oracle.h"
 #include "sim/program.h"
 #include "sim/sim_memory.h"
 
@@ -25,7 +26,7 @@ namespace outsize::sim {
 
 struct SimOptions {
   Bytes budget = 0;
-  std::string policy = "lookahead";  // or "mad" (mad_policy.h)
+  std::string policy = "lookahead";  // or "oracle" (oracle.h), or "mad" (mad_policy.h)
   Bytes reading_max = 64 * kMiB, writing_max = 64 * kMiB;
   LinkOptions link;
   std::uint64_t no_slot_one_in = 0;  // transfers that fail before they begin, for want of room excepted
@@ -34,7 +35,7 @@ struct SimOptions {
   bool judge = true;
   bool keep_log = false;
   Timeline* timeline = nullptr;      // is told what happens when; outlives the driver
-  std::function<bool()> cancelled;   // asked now and then: true ends the run
+  std::function<bool()> cancelled;   // asked now and then; true ends the run
 };
 
 struct SimResult {
@@ -46,7 +47,7 @@ struct SimResult {
   std::vector<Nanos> time_at_step, stall_at_step;
   std::int64_t refused_budget = 0, refused_io = 0, faults_in_ops = 0;
   bool fatal = false;          // a raw access could not be served
-  bool cancelled = false;
+  bool cancelled = false;      // what is here is of the run until then
   std::vector<std::string> problems;
   std::string log;
 };
@@ -99,7 +100,6 @@ class SimDriver {
   void granted(ThreadId id);
   void refused(ThreadId id, Refusal refusal);
   void after_step(const Action& action);
-  bool cancelled();
 
   // what the timeline is told (sim_driver_timeline.cpp)
   void tell_work(const Thread& t, Nanos duration);
@@ -117,6 +117,7 @@ class SimDriver {
   Bytes spare_below(Bytes bytes) const;
   bool room_below(Bytes bytes) const;
   void counts(ExtentId id);
+  void counts_file(ExtentId id, bool is_one);
   Bytes wanted(ThreadId id) const;
   bool take_slot(ExtentId id);
   void give_slot(ExtentId id);
@@ -124,6 +125,7 @@ class SimDriver {
   void finish_transfer();
   void plan();
   bool mad() const { return options_.policy == "mad"; }
+  Policy policy() const;
   void judge_foresight();
   void judge_rights();
   void problem(const std::string& what);
@@ -140,6 +142,7 @@ class SimDriver {
   Random random_;
   std::vector<Thread> threads_;
   std::vector<Object> objects_;
+  Cast cast_;
   std::vector<Bytes> bytes_;          // by extent
   std::vector<ExtentId> free_ids_;
   std::vector<ExtentId> unslotted_[2];  // transfers that never began, by direction
@@ -147,13 +150,16 @@ class SimDriver {
   std::vector<Bytes> slots_;          // by extent: its room below
   Bytes spilled_ = 0;                 // their sum
   std::vector<bool> counted_;         // by extent: it is alive, and no file that is as it was
+  std::vector<bool> of_file_;         // by extent: it is alive, and a file that is as it was
+  int files_ = 0;                     // of these
+  Bytes largest_file_ = 0;            // that ever was and fits in RAM at all
   Bytes alive_ = 0, largest_ = 0;     // of what was born and has not died; the largest that ever was
   std::vector<const Action*> late_;   // births of what had died before
   std::vector<OperandRef> operands_;  // scratch
   Commands commands_;
   int told_ = 0;                      // refusals in this step
   Nanos now_ = 0, last_plan_ = 0;
-  std::uint64_t plans_ = 0, acts_ = 0;
+  std::uint64_t plans_ = 0;
   Timeline* timeline_ = nullptr;
   SimResult result_;
 };

@@ -106,18 +106,5 @@ TEST(SimDriverTimeline, ManyThreadsFaultsAndFailuresAddUp) {
   EXPECT_GT(stalls, 1000);
 }
 
-TEST(SimDriverTimeline, ACancelledRunEnds) {
-  TrainingOptions training;
-  training.steps = 500;
-  const Program program = training_program(training);
-  SimOptions options;
-  options.budget = peak_bytes(program);
-  options.cancelled = [] { return true; };
-  const SimResult result = SimDriver(program, options).run();
-  EXPECT_TRUE(result.cancelled);
-  EXPECT_LT(result.at_step.size(), 500U);
-  EXPECT_EQ(result.problems, std::vector<std::string>{});
-}
-
 }  // namespace
 }  // namespace outsize::sim

@@ -308,6 +308,35 @@ def test_what_cannot_work_is_said_before_training(
     assert len(done.stderr.strip().splitlines()) == 1
 
 
+OWN_OPTIONS = """\
+import argparse, torch
+parser = argparse.ArgumentParser()
+parser.add_argument("--budget")
+print("budget", parser.parse_args().budget)
+"""
+BEHIND = ": what stands behind the script's name is the script's; options of outsize stand before the script."
+
+
+@pytest.mark.parametrize(("words", "code", "told"), [
+    (["script.py", "--budget", "40%"], 0, "--budget"),  # else the training would run under `auto`
+    (["-m", "script", "--budget=40%"], 0, "--budget"),
+    (["--budget", "64MiB", "script.py", "--budget", "40%"], 0, ""),  # surely the script's own
+    (["--quiet", "script.py", "--budget", "40%"], 0, ""),
+    (["--budget", "64MiB", "script.py", "--budget", "40%", "--policy", "x"], 2, "--budget, --policy"),
+    (["--quiet", "script.py", "--spill-dir=x"], 2, "--spill-dir"),
+    (["script.py", "--budgets", "40%"], 2, ""),
+])  # fmt: skip
+def test_an_option_behind_the_scripts_name_is_the_scripts_and_told_where_it_may_be_ours(
+    run_outsize, tmp_path: Path, words: list[str], code: int, told: str
+) -> None:
+    (tmp_path / "script.py").write_text(OWN_OPTIONS)
+    done = run_outsize("run", *words)
+    assert done.returncode == code, done.stderr
+    assert ("budget 40%" in done.stdout) == (code == 0)
+    hints = [line for line in done.stderr.splitlines() if BEHIND in line]
+    assert hints == ([f"outsize: {told}{BEHIND}"] if told else [])
+
+
 def test_help_comes_at_once() -> None:
     """Without torch, which takes seconds, and without what draws tables."""
     done = subprocess.run([sys.executable, "-X", "importtime", "-m", "outsize", "--help"],

@@ -264,3 +264,37 @@ def test_features_are_bounded():
     assert len(features) == FEATURES_MAX
     assert features[0] == ("0 length", [1000.0])
     assert len(features_of([list(range(1000))], {})[0][1]) == VALUES_MAX
+
+
+def test_a_sample_is_one_also_after_ctrl_c_in_a_forward():
+    import torch
+    from outsize.record import SampleWatch
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU())
+            self.trouble: BaseException | None = None
+
+        def forward(self, x):
+            x = self.inner(x)
+            if self.trouble is not None:
+                raise self.trouble
+            return self.inner(x)
+
+    told: list[Any] = []
+    watch = SampleWatch(told.append)
+    watch.attach()
+    try:
+        model = Model()
+        for rows, trouble in ((1, None), (2, KeyboardInterrupt()), (3, ValueError()), (4, None)):
+            model.trouble = trouble
+            try:
+                model(torch.ones(rows, 2))
+            except (KeyboardInterrupt, ValueError):
+                pass
+    finally:
+        watch.detach()
+    model.trouble = None
+    model(torch.ones(5, 2))
+    assert [sizes[0] for ((_, sizes),) in told] == [1, 2, 3, 4]

@@ -23,9 +23,10 @@ struct Error {
   std::string what;
   std::string where;
   std::string hint;
+  std::string who{};  // the op that `what` goes on to tell of; empty: `what` stands alone
 
   std::string message() const {
-    std::string text = what;
+    std::string text = who + what;
     if (!where.empty()) text += " [" + where + "]";
     if (!hint.empty()) text += " " + hint;
     return text;

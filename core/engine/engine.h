@@ -32,6 +32,9 @@ struct EngineOptions {
   Bytes writing_max = 64 * kMiB;  // bytes of write-ahead in flight
 };
 
+// How often the planner is asked on the op path, in the live driver and in what is to foretell it.
+inline constexpr Nanos kPlanEvery = 300'000;
+
 // With as much in flight each way as does not crowd out the rest.
 inline EngineOptions engine_options(Bytes budget) {
   const Bytes slots = std::clamp<Bytes>(budget / 8, 4 * kMiB, 64 * kMiB);

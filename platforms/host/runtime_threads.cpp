@@ -64,8 +64,7 @@ std::string Runtime::Impl::op_name(SiteId site, const char* otherwise) const {
 
 Error Runtime::Impl::budget_error(Bytes needed, const char* doing, SiteId site) const {
   const Bytes kept = pinned();
-  const std::string needs = op_name(site, doing) + " needs " + mib(needed) +
-                            " of tensors in memory at once (operands, results and workspace), ";
+  const std::string needs = " needs " + mib(needed) + " of tensors in memory at once (operands, results and workspace), ";
   const std::string of_which = kept > 0 ? ", of which " + mib(kept) + " are pinned." : ".";
   if (options.process_budget > 0) {
     const Bytes fits = std::max<Bytes>(untracked.tensors_in(options.process_budget), 0);
@@ -78,11 +77,13 @@ Error Runtime::Impl::budget_error(Bytes needed, const char* doing, SiteId site) 
                      mib(UntrackedLedger::margin(options.process_budget)) + " kept free" + of_which,
                  doing,
                  "Give a --budget-rss of at least " + std::to_string(untracked.whole_for(needed + kept) / kMiB) +
-                     "MiB (other ops may need more), or make tensors smaller, for instance the batch."};
+                     "MiB (other ops may need more), or make tensors smaller, for instance the batch.",
+                 op_name(site, doing)};
   }
   return Error{ErrorCode::kOutOfBudget, needs + "the budget is " + mib(options.budget) + of_which, doing,
                "Give a budget of at least " + std::to_string(round_up(needed + kept, kMiB) / kMiB) +
-               "MiB (other ops may need more), or make tensors smaller, for instance the batch."};
+               "MiB (other ops may need more), or make tensors smaller, for instance the batch.",
+               op_name(site, doing)};
 }
 
 Error Runtime::Impl::refusal_error(const ThreadSlot& waiting, const char* doing) const {
@@ -92,7 +93,8 @@ Error Runtime::Impl::refusal_error(const ThreadSlot& waiting, const char* doing)
 }
 
 Error Runtime::Impl::told_in_op(Error error, const char* doing, SiteId site) const {
-  error.what = op_name(site, doing) + ": " + error.what;
+  error.who = op_name(site, doing);
+  error.what = ": " + error.what;
   return error;
 }
 

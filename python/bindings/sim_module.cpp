@@ -8,6 +8,7 @@
 #include <string>
 
 #include "core/base/result.h"
+#include "python/bindings/reading.h"
 #include "sim/simrd/log_reader.h"
 #include "sim/simrd/simulation.h"
 
@@ -29,12 +30,6 @@ T or_throw(Result<T> result) {
   return std::move(result.value());
 }
 
-// Called without the GIL, now and then, so that Ctrl-C ends a long run.
-bool interrupted() {
-  const py::gil_scoped_acquire gil;
-  return PyErr_CheckSignals() != 0;
-}
-
 py::dict run_simrd(const simrd::Program& program, const std::string& policy_name, double ratio) {
   const auto policy = dtr::find_policy(policy_name);
   if (!policy) {
@@ -43,12 +38,7 @@ py::dict run_simrd(const simrd::Program& program, const std::string& policy_name
   }
   simrd::RunOptions options = or_throw(simrd::options_for(program, *policy, ratio));
   options.cancelled = interrupted;
-  simrd::Outcome outcome;
-  {
-    const py::gil_scoped_release no_gil;
-    outcome = simrd::simulate(program, options);
-  }
-  if (outcome.status == simrd::Outcome::kCancelled) throw py::error_already_set();
+  const simrd::Outcome outcome = without_gil([&] { return simrd::simulate(program, options); });
   py::dict answer;
   answer["status"] = simrd::to_string(outcome.status);
   answer["budget"] = options.budget;
@@ -63,8 +53,7 @@ py::dict run_simrd(const simrd::Program& program, const std::string& policy_name
 void bind_simrd(py::module_& module) {
   py::class_<simrd::Program>(module, "SimrdLog", "An operator log of DTR's public simulator.")
       .def(py::init([](const std::string& path) {
-             const py::gil_scoped_release no_gil;
-             return or_throw(simrd::read_log_file(path));
+             return read_without_gil([&] { return simrd::read_log_file(path); });
            }),
            py::arg("path"))
       .def_readonly("peak", &simrd::Program::peak)

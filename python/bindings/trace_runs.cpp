@@ -5,10 +5,10 @@
 
 #include <memory>
 #include <string>
-#include <utility>
 
 #include "core/trace/timeline.h"
 #include "planners/registry/policies.h"
+#include "python/bindings/reading.h"
 #include "sim/belady.h"
 #include "sim/sim_driver.h"
 #include "sim/trace_program.h"
@@ -18,22 +18,8 @@ namespace py = pybind11;
 namespace outsize::sim {
 namespace {
 
-constexpr Nanos kPlanEvery = 300'000;  // as the live driver's
-
-// Called without the GIL, now and then, so that Ctrl-C ends the reading of a long trace.
-bool interrupted() {
-  const py::gil_scoped_acquire gil;
-  return PyErr_CheckSignals() != 0;
-}
-
 TraceProgram read(const std::string& path) {
-  Result<TraceProgram> program = [&] {
-    const py::gil_scoped_release no_gil;
-    return read_trace_program(path, interrupted);
-  }();
-  if (program.ok()) return std::move(*program);
-  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
-  throw py::value_error(program.error().message());
+  return read_without_gil([&] { return read_trace_program(path, interrupted); });
 }
 
 py::dict said(const SimResult& result) {
@@ -101,15 +87,10 @@ py::dict run(const TraceProgram& self, const std::string& policy, Bytes budget, 
   options.link.mixed_read_rate = device["mixed_read"].cast<Bytes>();
   options.link.mixed_write_rate = device["mixed_write"].cast<Bytes>();
   options.link.latency = device["latency_ns"].cast<Nanos>();
+  options.cancelled = interrupted;
   const std::unique_ptr<Timeline> timeline = timeline_of(wanted);
   options.timeline = timeline.get();
-  options.cancelled = interrupted;
-  const SimResult result = [&] {
-    const py::gil_scoped_release no_gil;
-    return SimDriver(self.program, options).run();
-  }();
-  if (result.cancelled) throw py::error_already_set();
-  py::dict answer = said(result);
+  py::dict answer = said(without_gil([&] { return SimDriver(self.program, options).run(); }));
   if (timeline != nullptr) answer["timeline"] = timeline->json();
   return answer;
 }
@@ -123,10 +104,7 @@ py::dict names(const TraceProgram& self) {
 // None where threads keep rows of their own: the rule is for one.
 py::object fewest(const TraceProgram& self, Bytes budget) {
   if (self.program.threads.size() > 1) return py::none();
-  const BeladyResult result = [&] {
-    const py::gil_scoped_release no_gil;
-    return belady(self.program, budget);
-  }();
+  const BeladyResult result = without_gil([&] { return belady(self.program, budget, interrupted); });
   if (!result.fits) return py::none();
   py::list steps;
   for (std::size_t i = 0; i < result.read_at_step.size(); ++i) {

@@ -4,8 +4,8 @@
 #include <pybind11/pybind11.h>
 
 #include <string>
-#include <utility>
 
+#include "python/bindings/reading.h"
 #include "traces/report.h"
 
 namespace py = pybind11;
@@ -20,26 +20,8 @@ py::str text(const std::string& bytes) {
   return py::reinterpret_steal<py::str>(decoded);
 }
 
-// Called without the GIL, now and then, so that Ctrl-C ends the reading of a long trace.
-bool interrupted() {
-  const py::gil_scoped_acquire gil;
-  return PyErr_CheckSignals() != 0;
-}
-
-// What `read` returns, read without the GIL.
-template <class Read>
-auto without_gil(const Read& read) {
-  auto result = [&] {
-    const py::gil_scoped_release no_gil;
-    return read();
-  }();
-  if (result.ok()) return std::move(*result);
-  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
-  throw py::value_error(result.error().message());
-}
-
 py::dict info(const std::string& path) {
-  const traces::Summary summary = without_gil([&] { return traces::summarize(path, interrupted); });
+  const traces::Summary summary = read_without_gil([&] { return traces::summarize(path, interrupted); });
   py::dict said, waited;
   said["meta"] = text(summary.meta);
   said["events"] = summary.totals.events;
@@ -79,7 +61,7 @@ py::dict info(const std::string& path) {
 }
 
 py::dict validate(const std::string& path) {
-  const traces::Verdict verdict = without_gil([&] { return traces::validate(path, interrupted); });
+  const traces::Verdict verdict = read_without_gil([&] { return traces::validate(path, interrupted); });
   py::dict said;
   said["events"] = verdict.events;
   said["found"] = verdict.found;
@@ -96,7 +78,7 @@ py::dict validate(const std::string& path) {
 
 void export_to(const std::string& path, const std::string& format, const std::string& to) {
   const auto form = format == "chrome" ? traces::ExportFormat::kChrome : traces::ExportFormat::kMemory;
-  without_gil([&] { return traces::export_trace(path, form, to, interrupted); });
+  read_without_gil([&] { return traces::export_trace(path, form, to, interrupted); });
 }
 
 }  // namespace

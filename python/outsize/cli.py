@@ -223,12 +223,27 @@ def split_target(
     return list(argv), [], ""
 
 
+BUDGETS = {"--budget", "--budget-rss"}
+
+
+def behind_the_script(
+    parser: argparse.ArgumentParser, ours: Sequence[str], target: Sequence[str]
+) -> tuple[str, bool]:
+    """What of the script's own options is called as one of ours (empty: nothing), and whether a budget
+    is where we were given none. The script gets it in any case: it may well have one of that name."""
+    known = {name for action in parser._actions for name in action.option_strings} - {"-h", "--help"}
+    found = [name for word in target[1:] if (name := word.partition("=")[0]) in known]
+    given = any(word.partition("=")[0] in BUDGETS for word in ours)
+    return ", ".join(dict.fromkeys(found)), not given and not BUDGETS.isdisjoint(found)
+
+
 def command_run(argv: Sequence[str]) -> int:
     parser = run_parser()
     ours, target, kind = split_target(parser, argv)
     args = parser.parse_args(ours)
     if not target and not kind:
         fail("what should run? Write `outsize run [options] script.py` or `... -m module`.")
+    args.behind, args.budget_behind = behind_the_script(parser, ours, target)
     return run_target("run", args, target, kind)
 
 
@@ -241,6 +256,7 @@ def command_record(argv: Sequence[str]) -> int:
         target = target[:-2]
     if args.record is None or not (target or kind):
         fail("record what, and where to? Write `outsize record [options] script.py -o run.trace`.")
+    args.behind, args.budget_behind = behind_the_script(parser, ours, target)
     return run_target("record", args, target, kind)
 
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from outsize.units import GIB, MemoryLimits, format_bytes
+from outsize.units import GIB, MemoryLimits, format_bytes, format_count
 
 
 def cpu_model() -> str:
@@ -52,7 +52,7 @@ def describe() -> dict[str, Any]:
 
 def one_line(description: dict[str, Any]) -> str:
     parts = [
-        f"{description['cores']} cores of {description['cpu']}",
+        f"{format_count(description['cores'], 'core')} of {description['cpu']}",
         f"{description['ram_bytes'] / GIB:.1f} GiB RAM",
         f"Linux {description['kernel']}",
         f"Python {description['python']}",

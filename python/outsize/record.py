@@ -13,7 +13,6 @@ import json
 import logging
 import os
 import sys
-import threading
 import time
 import types
 import warnings
@@ -22,7 +21,7 @@ from typing import Any
 
 from outsize import machine
 from outsize.compiled import Core
-from outsize.units import format_bytes
+from outsize.units import format_bytes, format_count
 
 _log = logging.getLogger("outsize")
 
@@ -97,6 +96,18 @@ def _look_at(value: Any, name: str, found: Features) -> None:
             _look_at(item, f"{name}.{index}", found)
 
 
+def _within_another(caller: types.FrameType) -> bool:
+    """Whether a module's call stands within another's. The stack says so, where a count of calls begun and
+    ended would be wrong from the first that Ctrl-C ends: torch calls no hook then."""
+    code, frame = caller.f_code, caller.f_back
+    while frame is not None:
+        outer = frame.f_code
+        if outer is code or (outer.co_name == code.co_name and outer.co_filename == code.co_filename):
+            return True
+        frame = frame.f_back
+    return False
+
+
 def _keywords_of(caller: types.FrameType) -> Mapping[str, Any]:
     """Keyword arguments of a module's call: global hooks are not given them, whoever calls them has them."""
     keywords = caller.f_locals.get("kwargs")
@@ -105,47 +116,35 @@ def _keywords_of(caller: types.FrameType) -> Mapping[str, Any]:
 
 class SampleWatch:
     """Tells of the inputs of each outermost call of a module with parameters (a loss has none), but
-    not within a backward pass, where checkpointing calls modules again. A thread has its own depth."""
+    not within a backward pass, where checkpointing calls modules again. Each thread has its own."""
 
     def __init__(self, tell: Callable[[Features], None]) -> None:
         self._tell = tell
-        self._inside = threading.local()
-        self._hooks: list[Any] = []
+        self._hook: Any = None
 
     def attach(self) -> None:
         from torch.nn.modules import module
 
         # torch warns of global hooks that fire once more for a compiled module. To ours it is one call.
         warnings.filterwarnings("ignore", "Using `torch.compile.module.` when there are global hooks")
-        self._hooks = [
-            module.register_module_forward_pre_hook(self._before),
-            module.register_module_forward_hook(self._after, always_call=True),
-        ]
+        self._hook = module.register_module_forward_pre_hook(self._before)
 
     def detach(self) -> None:
-        for hook in self._hooks:
-            hook.remove()
-        self._hooks = []
+        if self._hook is not None:
+            self._hook.remove()
+        self._hook = None
 
     def _before(self, module: Any, arguments: tuple[Any, ...]) -> None:
         import torch
 
         if torch.compiler.is_compiling():  # what is compiled is the model without us
             return
-        inside = self._inside
-        depth = inside.depth = getattr(inside, "depth", 0) + 1
-        if depth > 1 or torch._C._current_graph_task_id() != -1:
-            return
         caller = sys._getframe(1)
+        if _within_another(caller) or torch._C._current_graph_task_id() != -1:
+            return
         with contextlib.suppress(Exception):  # an odd input is no reason to stop the program
             if next(module.parameters(), None) is not None:
                 self._tell(features_of(arguments, _keywords_of(caller)))
-
-    def _after(self, module: Any, arguments: Any, result: Any) -> None:
-        import torch
-
-        if not torch.compiler.is_compiling():
-            self._inside.depth = getattr(self._inside, "depth", 1) - 1
 
 
 class Recording:
@@ -175,7 +174,8 @@ class Recording:
             _log.warning("%s", self._ended)
         else:
             self._ended = (
-                f"trace of {done['ops']:,} ops and {done['steps']:,} steps in {done['path']}"
+                f"trace of {format_count(done['ops'], 'op')} and {format_count(done['steps'], 'step')}"
+                f" in {done['path']}"
                 f" ({format_bytes(done['bytes'])})"
             )
             _log.info("%s", self._ended)

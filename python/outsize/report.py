@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 from outsize import machine
 from outsize.counters import SSD_RATED_WRITES, Stats
-from outsize.units import format_bytes, format_days, format_decimal, format_seconds
+from outsize.units import format_bytes, format_count, format_days, format_decimal, format_seconds
 
 
 UNTRACKED_WORTH_TELLING = 32 << 20  # bytes
@@ -28,7 +28,7 @@ def rows(stats: Stats) -> list[tuple[str, str]]:
         ("peak in RAM", _peak(stats)),
         ("peak of all tensors", format_bytes(stats.tensor_bytes_peak)),
         ("whole process", _whole_process(stats)),
-        ("time", f"{format_seconds(stats.seconds)}, {_count(stats.steps, 'step')}"),
+        ("time", f"{format_seconds(stats.seconds)}, {format_count(stats.steps, 'step')}"),
         ("stall", f"{format_seconds(stats.stall_seconds)} ({stats.stall_share:.1%} of the time)"),
         ("moved up", _moved(stats.read_bytes, stats.steps)),
         ("moved down", _moved(stats.write_bytes, stats.steps)),
@@ -45,7 +45,7 @@ def rows(stats: Stats) -> list[tuple[str, str]]:
     if stats.untracked and stats.untracked[0][1] >= UNTRACKED_WORTH_TELLING:
         table.append(("untracked", _untracked(stats)))
     if stats.raw_faults:
-        table.append(("raw accesses", f"{stats.raw_faults:,} page faults"))
+        table.append(("raw accesses", format_count(stats.raw_faults, "page fault")))
     table.append(("smallest budget", _smallest(stats)))
     return table
 
@@ -69,10 +69,6 @@ def _whole_process(stats: Stats) -> str:
             ": more than the budget, which is too small for this program" if over else ""
         )
     return f"{format_bytes(stats.process_peak)} in RAM at its peak, with what is no tensor"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 def _moved(moved: int, steps: int) -> str:

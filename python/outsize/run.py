@@ -19,13 +19,33 @@ def run(args: argparse.Namespace, target: list[str], kind: str) -> None:
     passed on untouched."""
     if not kind:
         launcher.check_script(target[0])  # before there is anybody to report that torch never came
+    told = not args.behind or api.turned_off()
+    if args.budget_behind and not told and not args.quiet:
+        _tell_behind(args.behind)  # now: the whole training would run under another budget
+        told = True
     if not api.turned_off():
         Supervisor(args).install()
     elif args.json or args.record or args.report:
         what = "trace" if args.record else "report"
         print(f"outsize: turned off (OUTSIZE=0), so there is no {what} to write.", file=sys.stderr)
     how = {"-m": launcher.run_module, "-c": launcher.run_code, "": launcher.run_script}[kind]
-    how(target[0], target[1:])
+    try:
+        how(target[0], target[1:])
+    except SystemExit as error:
+        if error.code == WRONG_USAGE and not told:
+            _tell_behind(args.behind)
+        raise
+
+
+WRONG_USAGE = 2  # what argparse exits with
+
+
+def _tell_behind(options: str) -> None:
+    print(
+        f"outsize: {options}: what stands behind the script's name is the script's; options of outsize"
+        " stand before the script.",
+        file=sys.stderr,
+    )
 
 
 class Supervisor:

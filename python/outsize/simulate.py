@@ -12,7 +12,8 @@ from typing import Any, Protocol, cast
 
 from outsize.cli import Parser, fail
 from outsize.choices import named_budgets, named_policies
-from outsize.units import GIB, format_bytes, format_seconds
+from outsize.progress import progress
+from outsize.units import GIB, format_bytes, format_count, format_seconds
 
 
 class SimrdLog(Protocol):
@@ -150,7 +151,10 @@ LATENCY_NS = 100_000
 
 
 def step_seconds(run: dict[str, Any]) -> float | None:
-    """A later step's time, in the mean: the first also learns and makes what stays."""
+    """A later step's time, in the mean: the first also learns and makes what stays. None where ops were
+    refused: what did not run took no time."""
+    if verdict(run):
+        return None
     ends = [step["end_ns"] for step in run["at_step"]]
     if len(ends) < 2:
         return None
@@ -186,18 +190,24 @@ def verdict(run: dict[str, Any]) -> str:
 
 def simulate_trace(sim: Sim, args: argparse.Namespace) -> dict[str, Any]:
     device = device_of(args.device)
-    program = sim.TraceProgram(args.trace)
-    plain = program.run("ondemand", 2 * program.peak + GIB, device)
+    with progress(f"Reading {args.trace}"):
+        program = sim.TraceProgram(args.trace)
+    with progress("Simulating with room for all"):
+        plain = program.run("ondemand", 2 * program.peak + GIB, device)
     if verdict(plain):
         fail(f"{args.trace} cannot be simulated, not even with room for all: {verdict(plain)}.")
     runs = []
     unlimited = step_seconds(plain)
     for written, budget in named_budgets(args.budget, program.peak):
-        limit = limit_seconds(program.fewest(budget), unlimited, device)
+        with progress(f"Looking for the limit in {written}"):
+            limit = limit_seconds(program.fewest(budget), unlimited, device)
         for policy in named_policies(args.policy or "lookahead"):
-            run = program.run(policy, budget, device)
+            with progress(f"Simulating {policy} in {written}"):
+                run = program.run(policy, budget, device)
             named = {"policy": policy, "budget": written, "budget_bytes": budget, "limit_seconds": limit}
-            runs.append(named | {"step_seconds": step_seconds(run)} | run)
+            step = step_seconds(run)
+            ratio = step / unlimited if step and unlimited else None
+            runs.append(named | {"step_seconds": step, "ratio": ratio} | run)
     return {
         "trace": args.trace,
         "ops": program.ops,
@@ -220,22 +230,24 @@ def show(found: dict[str, Any]) -> None:
         table.add_column(name, justify="left" if name in ("policy", "") else "right")
     plain = found["unlimited_step_seconds"]
     for run in found["runs"]:
-        step, stall = run["step_seconds"], per_step(run, "stall_ns")
+        step, ratio, trouble = run["step_seconds"], run["ratio"], verdict(run)
+        stall, *moved = (
+            None if trouble else per_step(run, name) for name in ("stall_ns", "read_bytes", "write_bytes")
+        )
         table.add_row(
             run["policy"],
             f"{run['budget']} ({format_bytes(run['budget_bytes'])})",
             "-" if step is None else format_seconds(step),
-            "-" if not step or not plain else f"{step / plain:.3f}",
+            "-" if ratio is None else f"{ratio:.3f}",
             "-" if run["limit_seconds"] is None else format_seconds(run["limit_seconds"]),
             "-" if stall is None else format_seconds(stall / 1e9),
-            *("-" if moved is None else format_bytes(moved)
-              for moved in (per_step(run, "read_bytes"), per_step(run, "write_bytes"))),
-            verdict(run),
+            *("-" if count is None else format_bytes(count) for count in moved),
+            trouble,
         )
     # A file or pipe has no width of its own: a row stays a row.
     console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
     console.print(
-        f"{found['trace']}: {found['ops']:,} ops, {found['steps']:,} steps, at most"
+        f"{found['trace']}: {format_count(found['ops'], 'op')}, {format_count(found['steps'], 'step')}, at most"
         f" {format_bytes(found['peak_bytes'])}"
         + (f"; {format_seconds(plain)} a step with room for all" if plain else ""),
         soft_wrap=True,
@@ -248,6 +260,11 @@ def show(found: dict[str, Any]) -> None:
         " compute, or the disk's time for the bytes that Belady's rule would move.",
         soft_wrap=True,
     )
+    if any(verdict(run) for run in found["runs"]):
+        console.print(
+            "Where ops are refused the program would not have come to its end: no time, no ratio.",
+            soft_wrap=True,
+        )
 
 
 def main(argv: Sequence[str]) -> int:
@@ -261,7 +278,9 @@ def main(argv: Sequence[str]) -> int:
     sim = load()
     try:
         if args.simrd:
-            print(json.dumps(answer(sim, args.simrd, args.policy or "dtr-eqclass", args.ratio)))
+            with progress(f"Simulating {args.simrd}"):
+                outcome = answer(sim, args.simrd, args.policy or "dtr-eqclass", args.ratio)
+            print(json.dumps(outcome))
             return 0
         found = simulate_trace(sim, args)
     except ValueError as error:

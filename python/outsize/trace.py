@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, cast
 
 from outsize.cli import Parser, fail, output_file
-from outsize.units import format_bytes
+from outsize.units import format_bytes, format_count
 
 
 class Traces(Protocol):
@@ -59,17 +59,18 @@ def meta_of(text: str) -> dict[str, Any]:
 
 def table(said: dict[str, Any]) -> str:
     born, held = format_bytes(said["born_bytes"]), format_bytes(said["file_bytes"])
+    sites, threads = format_count(said["sites"], "op site"), format_count(said["threads"], "thread")
     packed = said["block_bytes"] / max(said["file_bytes"], 1)
     rows = [
         *((str(name), str(value)) for name, value in said["meta"].items()),
         ("duration", seconds(said["duration_ns"])),
-        ("ops", f"{said['ops']:,} at {said['sites']:,} op sites, {said['threads']} threads"),
-        ("steps", f"{said['steps']:,} ({said['samples']:,} samples)"),
+        ("ops", f"{said['ops']:,} at {sites}, {threads}"),
+        ("steps", f"{said['steps']:,} ({format_count(said['samples'], 'sample')})"),
         ("storages", f"{said['births']:,} of {born} ({said['adoptions']:,} adopted)"),
         ("peak", f"{format_bytes(said['peak_bytes'])} at {seconds(said['peak_ns'])}"),
         ("waited", ", ".join(f"{seconds(ns)} ({why})" for why, ns in said["waited_ns"].items())),
         ("raw accesses", f"{said['raw_accesses']:,}"),
-        ("file", f"{held}, {packed:.1f}x compressed, {said['events']:,} events"),
+        ("file", f"{held}, {packed:.1f}x compressed, {format_count(said['events'], 'event')}"),
         *(
             ("longest", f"{seconds(site['self_ns'])} {site['ops']:,}x {site['op'] or '?'}")
             for site in said["longest"][:5]
@@ -96,7 +97,8 @@ def command_validate(traces: Traces, args: argparse.Namespace) -> int:
     else:
         for problem in said["problems"]:
             print(f"event {problem['event']}: {problem['what']}")
-        print(f"{args.file}: {found:,} problems in {said['events']:,} events.")
+        problems, events = format_count(found, "problem"), format_count(said["events"], "event")
+        print(f"{args.file}: {problems} in {events}.")
     return 0 if found == 0 else 1
 
 

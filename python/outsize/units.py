@@ -153,6 +153,11 @@ def parse_budget(text: str | int | float) -> Budget:
     return Budget(written, bytes=size)
 
 
+def format_count(number: int, noun: str) -> str:
+    """`1 step`, `12,000 steps`."""
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
 def format_bytes(count: float) -> str:
     """Three significant digits in binary units: `1.59 GiB`, `816 MiB`, `0 B`."""
     value, unit = float(count), "B"

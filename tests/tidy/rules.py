@@ -63,7 +63,8 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "platforms": ("core/", "traces/", "platforms/", "predictors/", "planners/"),
     "sim": ("core/", "traces/", "sim/", "predictors/", "planners/"),
     "adapter": ("core/", "platforms/", "adapter/", "outsize/"),
-    "python": ("core/", "traces/", "sim/", "predictors/", "planners/"),  # the simulators' module
+    # The simulators' module: of its own folder the one header that the bindings share.
+    "python": ("core/", "traces/", "sim/", "predictors/", "planners/", "python/bindings/reading.h"),
     "include": ("outsize/",),
     "examples": ("outsize/", "common.h"),  # their users copy them: no path of ours
     "bench": ("core/", "traces/", "platforms/", "sim/", "predictors/", "planners/", "outsize/"),

@@ -37,6 +37,7 @@ def test_includes_follow_the_arrows(path: Path):
     ("sim/world.cpp", '"platforms/host/runtime.h"'),
     ("python/bindings/sim_module.cpp", '"adapter/control.h"'),
     ("python/bindings/sim_module.cpp", "<ATen/ATen.h>"),
+    ("python/bindings/sim_module.cpp", '"python/bindings/traces.h"'),
     ("include/outsize/outsize.h", '"core/base/types.h"'),
     ("include/outsize/outsize.h", "<torch/torch.h>"),
     ("examples/cpp/train.cpp", '"platforms/host/runtime.h"'),
@@ -53,6 +54,7 @@ def test_a_wrong_include_is_found(path: str, include: str):
     ("platforms/host/arena.cpp", "<sys/mman.h>"),
     ("adapter/hooks.cpp", "<ATen/ATen.h>"),
     ("python/bindings/sim_module.cpp", "<pybind11/pybind11.h>"),
+    ("python/bindings/sim_module.cpp", '"python/bindings/reading.h"'),
     ("examples/cpp/train.cpp", "<torch/torch.h>"),
     ("examples/cpp/train.cpp", "<outsize/outsize.h>"),
 ])

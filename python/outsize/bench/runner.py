@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from outsize.bench.workloads import Workload, parse_losses
+from outsize.units import format_count
 
 
 class WorkerError(RuntimeError):
@@ -140,7 +141,7 @@ class Worker:
             self._take_event()
         if self.ended:
             raise WorkerError(
-                f"{self.run.label}: the script ended after {before} steps; give it more of them."
+                f"{self.run.label}: the script ended after {format_count(before, 'step')}; give it more of them."
             )
         os.killpg(self._process.pid, signal.SIGSTOP)
 
