@@ -150,6 +150,10 @@ def test_pointing_at_a_stall_names_its_cause_its_op_and_its_bytes(page: browser.
     assert told == f"stall of {length}: {why}\n{who}"
     assert re.search(r"waits for (the read of|a write to make room:) extent \d+, [\d.]+ [KM]iB", told), told
     assert re.search(r"\nop: aten::\w+.*; [\d.]+ [KM]iB is ", told), told
+    view = page.value("run.view")
+    row = max(view["stalls"], key=lambda row: row[7])  # as drawn.py orders its numbers
+    assert f"extent {row[8]}," in told and view["names"][row[3]] in told
+    assert ("the read of" in told) == (row[2] == 0) and ("a write to make room" in told) == (row[2] == 1)
     lanes = {"#lane-memory": "in RAM of a budget of", "#lane-up": "read: extent"}
     for lane, words in lanes.items():
         x, y = page.middle(lane)

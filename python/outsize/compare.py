@@ -8,14 +8,16 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from types import TracebackType
 from typing import Any
 
 from outsize import simulate
 from outsize.choices import named_budgets, named_policies
 from outsize.cli import Parser, fail, output_file
+from outsize.progress import progress
 from outsize.simulate import Sim, TraceProgram, device_of, limit_seconds, per_step, step_seconds, verdict
-from outsize.units import GIB, format_bytes, format_seconds
+from outsize.units import GIB, format_bytes, format_count, format_seconds
 
 POLICIES = ("lookahead", "ondemand")  # unless others are named
 STEPS_DRAWN = 2  # the last so many, unless --steps says which
@@ -102,24 +104,24 @@ class Comparison:
     def each(self) -> Iterator[dict[str, Any]]:
         """Runs, one after the other, as they are done."""
         for trace in self.traces:
-            fewest = {budget: None for _, budget in trace.budgets} | {
-                budget: trace.program.fewest(budget) for _, budget in trace.budgets
-            }
+            fewest = cache(trace.program.fewest)
             for name, device in self.devices.items():
                 plain = step_seconds(plain_run(trace, device))
                 for written, budget in trace.budgets:
                     for policy in self.policies:
                         named = {"trace": trace.name, "device": name, "policy": policy, "budget": written,
                                  "budget_bytes": budget, "plain_seconds": plain,
-                                 "limit_seconds": limit_seconds(fewest[budget], plain, device)}  # fmt: skip
-                        yield named | self.one(trace, policy, budget, device)
+                                 "limit_seconds": limit_seconds(fewest(budget), plain, device)}  # fmt: skip
+                        run = self.one(trace, policy, budget, device)
+                        step = run["step_seconds"]
+                        yield named | {"ratio": step / plain if step and plain else None} | run
 
     def one(self, trace: Loaded, policy: str, budget: int, device: dict[str, int]) -> dict[str, Any]:
         run = trace.program.run(policy, budget, device, timeline=self.drawn)
         reason = verdict(run)
         found = {
             "reason": reason,
-            "step_seconds": None if reason else step_seconds(run),
+            "step_seconds": step_seconds(run),
             "stall_seconds": seconds_of(None if reason else per_step(run, "stall_ns")),
             "read_bytes": None if reason else per_step(run, "read_bytes"),
             "write_bytes": None if reason else per_step(run, "write_bytes"),
@@ -169,7 +171,8 @@ def load(sim: Sim, args: argparse.Namespace) -> Comparison:
     named_budgets(args.budget, peak=GIB)
     traces = []
     for path, name in named(list(dict.fromkeys(args.traces))).items():
-        program = sim.TraceProgram(path)
+        with progress(f"Reading {path}"):
+            program = sim.TraceProgram(path)
         traces.append(Loaded(path, name, program, named_budgets(args.budget, program.peak)))
     drawn = None
     if args.output:
@@ -242,8 +245,8 @@ def show(comparison: Comparison) -> None:
                 continue
             plain = runs[0]["plain_seconds"]
             console.print(
-                f"{trace.name} on {device}: {trace.program.ops:,} ops, {trace.program.steps:,} steps, at most"
-                f" {format_bytes(trace.program.peak)}"
+                f"{trace.name} on {device}: {format_count(trace.program.ops, 'op')},"
+                f" {format_count(trace.program.steps, 'step')}, at most {format_bytes(trace.program.peak)}"
                 + (f"; {format_seconds(plain)} a step with room for all" if plain else ""),
                 soft_wrap=True,
             )
@@ -264,12 +267,11 @@ def cells(run: dict[str, Any]) -> list[str]:
     def told(value: float | None, form: Callable[[float], str]) -> str:
         return "-" if value is None else form(value)
 
-    step, plain = run["step_seconds"], run["plain_seconds"]
     return [
         f"{run['budget']} ({format_bytes(run['budget_bytes'])})",
         run["policy"],
-        told(step, format_seconds),
-        told(step / plain if step and plain else None, "{:.3f}".format),
+        told(run["step_seconds"], format_seconds),
+        told(run["ratio"], "{:.3f}".format),
         told(run["limit_seconds"], format_seconds),
         told(run["stall_seconds"], format_seconds),
         told(run["read_bytes"], format_bytes),

@@ -105,8 +105,8 @@ function chart(trace, device, peak) {
   box.append(make("h3", `${trace} on ${device}`));
   const series = policies.map((policy, i) => ({
     name: policy, color: PALETTE[i % PALETTE.length],
-    points: runs.filter((run) => run.policy === policy && run.step_seconds)
-      .map((run) => [run.budget_bytes / peak, run.step_seconds / run.plain_seconds, run]),
+    points: runs.filter((run) => run.policy === policy && run.ratio)
+      .map((run) => [run.budget_bytes / peak, run.ratio, run]),
   }));
   const limit = runs.filter((run) => run.policy === policies[0] && run.limit_seconds)
     .map((run) => [run.budget_bytes / peak, run.limit_seconds / run.plain_seconds, run]);
@@ -175,7 +175,7 @@ function overview() {
   const rows = data.runs.map((run, index) => ({
     cells: [run.trace, run.device, run.policy, `${run.budget} (${bytes(run.budget_bytes)})`,
             told(run.step_seconds, seconds),
-            told(run.step_seconds && run.plain_seconds ? run.step_seconds / run.plain_seconds : null, (x) => x.toFixed(3)),
+            told(run.ratio, (x) => x.toFixed(3)),
             told(run.limit_seconds, seconds), told(run.stall_seconds, seconds),
             told(run.read_bytes, bytes), told(run.write_bytes, bytes), run.reason],
     act: run.view ? () => choose(index) : undefined,
