@@ -96,6 +96,7 @@ def damaged(whole: bytes, how: str) -> bytes:
     (["run.trace", "--device", "slow.json", "--budget", "50%,much"], "'much' is not a size"),
     (["run.trace", "--device", "slow.json", "--steps", "3-2", "-o", "x.html"], "'3-2' names no steps"),
     (["run.trace", "--device", "slow.json", "--steps", "2"], "--steps says what a page draws"),
+    (["run.trace", "--device", "slow.json", "--steps", "9", "-o", "x.html"], "run.trace has 4 steps, and --steps"),
     (["run.trace", "--device", "slow.json", "-o", "-"], "a page goes to a file"),
     (["run.trace"], "--device"),
 ])  # fmt: skip
@@ -229,6 +230,8 @@ def test_of_a_long_run_little_is_drawn_and_what_is_left_out_is_said() -> None:
     assert {row[7] for row in view["stalls"]} == {100}, "the longest are kept"
     assert max(view["resident"][1::2]) == 1004 and view["names"] == ["aten::add"]
     assert len(json.dumps(view)) < 200_000
+    tenth = drawn(long_timeline(events), {42: "aten::add"}, 0.1)
+    assert len(json.dumps(tenth)) < 0.2 * len(json.dumps(view)) and sum(bar[4] for bar in tenth["work"]) == events
 
 
 def test_of_a_short_run_everything_is_drawn() -> None:

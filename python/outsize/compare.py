@@ -23,6 +23,7 @@ POLICIES = ("lookahead", "ondemand")  # unless others are named
 STEPS_DRAWN = 2  # the last so many, unless --steps says which
 EVENTS_MAX = 200_000  # of each kind, that a run's timeline keeps
 WHOLE_RUN = 1 << 60  # steps
+RUNS_IN_FULL = 40  # of more runs each is drawn more coarsely, so that a browser can hold the page
 
 
 def steps(text: str) -> tuple[int, int]:
@@ -106,7 +107,7 @@ class Comparison:
         for trace in self.traces:
             fewest = cache(trace.program.fewest)
             for name, device in self.devices.items():
-                plain = step_seconds(plain_run(trace, device))
+                plain = step_seconds(trace.program.run("ondemand", 2 * trace.program.peak + GIB, device))
                 for written, budget in trace.budgets:
                     for policy in self.policies:
                         named = {"trace": trace.name, "device": name, "policy": policy, "budget": written,
@@ -132,7 +133,8 @@ class Comparison:
         if self.drawn and not reason:
             from outsize.page.drawn import drawn
 
-            found["view"] = drawn(json.loads(run["timeline"]), trace.program.names)
+            share = max(0.1, min(1.0, RUNS_IN_FULL / self.total))
+            found["view"] = drawn(json.loads(run["timeline"]), trace.program.names, share)
         return found
 
     def facts(self) -> dict[str, Any]:
@@ -147,13 +149,6 @@ class Comparison:
 
 def seconds_of(nanos: float | None) -> float | None:
     return None if nanos is None else nanos / 1e9
-
-
-def plain_run(trace: Loaded, device: dict[str, int]) -> dict[str, Any]:
-    plain = trace.program.run("ondemand", 2 * trace.program.peak + GIB, device)
-    if verdict(plain):
-        fail(f"{trace.path} cannot be simulated, not even with room for all: {verdict(plain)}.")
-    return plain
 
 
 def named(paths: Sequence[str]) -> dict[str, str]:
@@ -173,6 +168,8 @@ def load(sim: Sim, args: argparse.Namespace) -> Comparison:
     for path, name in named(list(dict.fromkeys(args.traces))).items():
         with progress(f"Reading {path}"):
             program = sim.TraceProgram(path)
+        if args.steps and args.steps[0] > program.steps:
+            fail(f"{path} has {format_count(program.steps, 'step')}, and --steps begins behind them.")
         traces.append(Loaded(path, name, program, named_budgets(args.budget, program.peak)))
     drawn = None
     if args.output:
@@ -280,6 +277,17 @@ def cells(run: dict[str, Any]) -> list[str]:
     ]
 
 
+def tell_page(path: str, facts: dict[str, Any], quiet: bool) -> None:
+    from outsize.page import write_page
+
+    try:
+        write_page(path, "compare", facts)
+    except OSError as error:
+        fail(f"the page could not be written to {path}: {error.strerror}.")
+    if not quiet:
+        print(f"{path}: {format_bytes(os.path.getsize(path))}, open it in a browser.")
+
+
 def main(argv: Sequence[str]) -> int:
     args = parser().parse_args(argv)
     if args.output == "-":
@@ -293,20 +301,13 @@ def main(argv: Sequence[str]) -> int:
     except ValueError as error:
         fail(str(error))
     facts = comparison.facts()
-    if args.output:
-        from outsize.page import write_page
-
-        try:
-            write_page(args.output, "compare", facts)
-        except OSError as error:
-            fail(f"the page could not be written to {args.output}: {error.strerror}.")
     if args.json:
         print(json.dumps(facts | {"runs": [{name: run[name] for name in run if name != "view"}
                                            for run in comparison.runs]}))  # fmt: skip
     else:
         show(comparison)
-    if args.output and not args.json:
-        print(f"{args.output}: {format_bytes(os.path.getsize(args.output))}, open it in a browser.")
+    if args.output:
+        tell_page(args.output, facts, quiet=args.json)
     if comparison.interrupted:
         done = len(comparison.runs)
         print(f"outsize compare: interrupted; {done} of {comparison.total} runs were done.", file=sys.stderr)

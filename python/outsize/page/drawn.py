@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-BARS_MAX = 1200  # of each lane
+BARS_MAX = 1200  # of each lane, on a page of few runs
 STALLS_MAX = 1200
 POINTS_MAX = 1500
 PRECISION = 2_000_000  # units that a window is long at most
@@ -23,8 +23,10 @@ def rows(flat: list[int], width: int) -> Iterator[tuple[int, ...]]:
         yield tuple(flat[at : at + width])
 
 
-def drawn(timeline: dict[str, Any], names: Mapping[int, str]) -> dict[str, Any]:
+def drawn(timeline: dict[str, Any], names: Mapping[int, str], share: float = 1.0) -> dict[str, Any]:
+    """`share`: of the rows that a page which shows one run alone may have."""
     begin, end = timeline["begin"], timeline["end"]
+    bars_max, stalls_max, points_max = (round(most * share) for most in (BARS_MAX, STALLS_MAX, POINTS_MAX))
     unit = max(1, (end - begin) // PRECISION)
 
     def at(time: int) -> int:
@@ -35,11 +37,11 @@ def drawn(timeline: dict[str, Any], names: Mapping[int, str]) -> dict[str, Any]:
     stalls = [row for row in rows(timeline["stalls"], STALL) if row[7] > begin and row[6] < end]
     threads = sorted({row[0] for row in works} | {row[0] for row in stalls})
     place = {thread: index for index, thread in enumerate(threads)}
-    bars = [bar for thread in threads for bar in work_bars([w for w in works if w[0] == thread], end - begin)]
-    lanes = [move_bars([m for m in moves if m[0] == write], end - begin) for write in (0, 1)]
+    bars = [bar for thread in threads for bar in work_bars([w for w in works if w[0] == thread], end - begin, bars_max)]
+    lanes = [move_bars([m for m in moves if m[0] == write], end - begin, bars_max) for write in (0, 1)]
     longest = sorted(stalls, key=lambda row: row[6] - row[7])
-    kept, rest = sorted(longest[:STALLS_MAX], key=lambda row: row[6]), longest[STALLS_MAX:]
-    levels = points(list(rows(timeline["resident"], 2)), begin, end)
+    kept, rest = sorted(longest[:stalls_max], key=lambda row: row[6]), longest[stalls_max:]
+    levels = points(list(rows(timeline["resident"], 2)), begin, end, points_max)
     used = sorted({bar[3] for bar in bars} | {row[3] for row in kept})
     spelled = [names.get(timeline["sites"][site], "") if site else "between ops" for site in used]
     index = {site: number for number, site in enumerate(used)}
@@ -82,7 +84,7 @@ def gaps(span: int) -> Iterator[int]:
         gap *= 2
 
 
-def work_bars(works: list[tuple[int, ...]], span: int) -> list[tuple[int, ...]]:
+def work_bars(works: list[tuple[int, ...]], span: int, most: int) -> list[tuple[int, ...]]:
     """(thread, begin, end, site, how many) of one thread; a bar has the site that took it longest."""
     works = sorted(works, key=lambda row: row[1])
     for gap in gaps(span):
@@ -95,12 +97,12 @@ def work_bars(works: list[tuple[int, ...]], span: int) -> list[tuple[int, ...]]:
                 last[4] += 1
             else:
                 bars.append([thread, begin, end, Counter({site: end - begin}), 1])
-        if len(bars) <= BARS_MAX:
+        if len(bars) <= most:
             break
     return [(thread, begin, end, took.most_common(1)[0][0], count) for thread, begin, end, took, count in bars]
 
 
-def move_bars(moves: list[tuple[int, ...]], span: int) -> list[tuple[int, ...]]:
+def move_bars(moves: list[tuple[int, ...]], span: int, most: int) -> list[tuple[int, ...]]:
     """(begin, end, bytes, extent, asked, ahead, outcome, how many); of several, no extent."""
     moves = sorted(moves, key=lambda row: row[4])
     for gap in gaps(span):
@@ -112,17 +114,17 @@ def move_bars(moves: list[tuple[int, ...]], span: int) -> list[tuple[int, ...]]:
                 last[5], last[7] = last[5] & ahead, last[7] + 1
             else:
                 bars.append([begin, end, size, extent, asked, ahead, outcome, 1])
-        if len(bars) <= BARS_MAX:
+        if len(bars) <= most:
             break
     return [tuple(bar) for bar in bars]
 
 
-def points(levels: list[tuple[int, ...]], begin: int, end: int) -> list[tuple[int, int]]:
+def points(levels: list[tuple[int, ...]], begin: int, end: int, most: int) -> list[tuple[int, int]]:
     """Bytes in RAM: of each stretch of time the first, the least, the most and the last."""
     inside = [(max(time, begin), size) for time, size in levels if time < end]
-    if len(inside) <= POINTS_MAX:
+    if len(inside) <= most:
         return inside
-    stretch = max(1, (end - begin) // (POINTS_MAX // 4))
+    stretch = max(1, (end - begin) // (most // 4))
     found: list[tuple[int, int]] = []
     group: list[tuple[int, int]] = []
     for point in [*inside, (end + stretch, 0)]:
