@@ -122,6 +122,9 @@ Status Runtime::Impl::start(const RuntimeOptions& wanted) {
     log = std::make_unique<DecisionLog>(
         [this](std::string_view line) { std::fwrite(line.data(), 1, line.size(), log_file); });
     log->header(options.policy, options.budget, of_engine.reading_max, of_engine.writing_max);
+    for (ExtentId id = 0; id < table.size(); ++id) {
+      if (table[id].where != Where::kFree) log->left_over(id, table[id]);
+    }
     engine->set_log(log.get());
   }
   pool->set_limit(options.budget);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -18,6 +19,7 @@ COMMANDS = {
     "simulate": "run a recorded log under a smaller budget, without training",
     "record": "run a training script and record it as a trace",
     "trace": "look into a recorded run: a table, a check, or a form that other tools draw",
+    "replay": "check that a run's decision log is what the engine decides, and that it may",
     "doctor": "show what this machine offers: memory, disk, page faults, torch",
 }
 
@@ -308,6 +310,12 @@ def command_trace(argv: Sequence[str]) -> int:
     return trace(argv)
 
 
+def command_replay(argv: Sequence[str]) -> int:
+    from outsize.replay import main as replay
+
+    return replay(argv)
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or words[0] in ("-h", "--help", "help"):
@@ -330,6 +338,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "simulate": command_simulate,
         "record": command_record,
         "trace": command_trace,
+        "replay": command_replay,
     }[words[0]]
     try:
         code = handler(words[1:])
@@ -338,6 +347,11 @@ def main(argv: Sequence[str] | None = None) -> None:
             raise
         print(f"outsize {words[0]}: interrupted.", file=sys.stderr)
         code = 130
+    except BrokenPipeError:  # whoever read what we print has read enough
+        if words[0] in ("run", "record"):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 141
     if code:  # a script that ran to its end leaves the exit to the interpreter
         raise SystemExit(code)
 
