@@ -94,10 +94,27 @@ TEST(Foresight, WithAnAmpleBudgetNothingMoves) {  // invariant 9
     TrainingOptions options = loop(4'000'000);
     options.grads_stay = grads_stay;
     const Program program = training_program(options);
-    for (const char* policy : {"lookahead", "ondemand", "deepum"}) {
+    for (const char* policy : {"lookahead", "ondemand", "deepum", "oracle"}) {
       const SimResult result = run(program, peak_bytes(program), policy);
       EXPECT_EQ(result.stats.evictions + result.stats.reads + result.stats.writes, 0) << policy;
     }
+  }
+}
+
+// It waits for no experience: from the first step on, and where the path changes, nothing is demanded.
+TEST(Foresight, AnOracleIsSurprisedByNothing) {
+  TrainingOptions options = loop(60'000'000);
+  options.changed_step = 5;
+  options.skipped_layers = 6;
+  const Program program = training_program(options);
+  for (const int percent : {80, 60, 40, 20}) {
+    const Bytes budget = peak_bytes(program) * percent / 100;
+    const SimResult known = run(program, budget, "oracle"), learned = run(program, budget, "lookahead");
+    const BeladyResult best = belady(program, budget);
+    EXPECT_GT(known.stats.read, 0);
+    EXPECT_LE(known.stats.demanded * 50, known.stats.read) << "at " << percent << " %";
+    EXPECT_LE(known.stats.read * 100, best.read * 140) << "at " << percent << " %";
+    EXPECT_LE(known.stall * 20, learned.stall) << "at " << percent << " %";
   }
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 std::string recorded(std::uint64_t seed) {
   FuzzCase fuzz = fuzz_case(seed);
-  if (fuzz.sim.policy == "mad") fuzz.sim.policy = "lookahead";  // no policy that a log may name
+  if (fuzz.sim.policy == "mad" || fuzz.sim.policy == "oracle") fuzz.sim.policy = "lookahead";  // no policy that a log may name
   fuzz.sim.keep_log = true;
   const Program program = random_program(fuzz.program);
   SimDriver driver(program, fuzz.sim);

@@ -15,8 +15,9 @@ SimDriver::SimDriver(const Program& program, const SimOptions& options)
     : program_(program), options_(options),
       log_([this](std::string_view line) { result_.log += line; }), checker_(options.budget),
       link_(options.link), random_(options.link.seed + 1) {
-  Policy policy = mad() ? make_mad_policy(table_, options.link.seed)
-                        : make_policy(options.policy, table_);
+  objects_.resize(program.objects);
+  cast_.extents.resize(program.objects, kNoExtent);
+  Policy policy = this->policy();
   predictor_ = policy.predictor.get();
   EngineOptions engine_options;
   engine_options.budget = options.budget;
@@ -29,7 +30,12 @@ SimDriver::SimDriver(const Program& program, const SimOptions& options)
     engine_->set_log(&log_);
   }
   threads_.resize(program.threads.size());
-  objects_.resize(program.objects);
+}
+
+Policy SimDriver::policy() const {
+  if (mad()) return make_mad_policy(table_, options_.link.seed);
+  if (options_.policy == "oracle") return make_oracle_policy(table_, program_, cast_);
+  return make_policy(options_.policy, table_);
 }
 
 SimDriver::~SimDriver() = default;
@@ -96,7 +102,9 @@ void SimDriver::act(ThreadId id) {
     return;
   }
   const Action& action = actions[t.at];
+  cast_.action = t.at;
   if (skipped(t, action) || perform(id, t, action)) ++t.at;
+  cast_.action = t.at;
 }
 
 // Inside an op that was refused, or behind an allocation that was.
@@ -196,7 +204,7 @@ void SimDriver::granted(ThreadId id) {
     t.pinning = true;
     return;
   }
-  ++t.at;
+  cast_.action = ++t.at;
   if (action.kind == Action::Kind::kBirth) {
     memory_.born(t.extent, false);
     objects_[action.object].extent = t.extent;
@@ -220,6 +228,7 @@ void SimDriver::refused(ThreadId id, Refusal refusal) {
   ++(refusal == Refusal::kIo ? result_.refused_io : result_.refused_budget);
   if (action.kind == Action::Kind::kBirth) {
     free_ids_.push_back(t.extent);
+    cast_.remove(action.object);
     t.skip_rest = !t.ops.empty();
   } else if (action.kind == Action::Kind::kOpBegin) {
     t.ops.pop_back();
@@ -287,6 +296,7 @@ bool SimDriver::birth(ThreadId id, Thread& t, const Action& action) {
   input.flag = action.flag;
   input.now = now_;
   bytes_[t.extent] = action.bytes;
+  cast_.put(action.object, t.extent);
   t.state = State::kWaits;
   t.since = now_;
   if (feed(input) == Outcome::kGo) granted(id);
@@ -301,9 +311,11 @@ void SimDriver::adopt(const Action& action) {
   input.flag = action.flag;
   bytes_[input.extent] = action.bytes;
   objects_[action.object].extent = input.extent;
+  cast_.put(action.object, input.extent);
   memory_.born(input.extent, action.flag);
   largest_ = std::max(largest_, action.bytes);
-  if (!action.flag) counts(input.extent);  // a file needs no room of ours until it is changed
+  if (action.flag) counts_file(input.extent, true);  // it needs no room of ours until it is changed
+  else counts(input.extent);
   feed(input);
 }
 
@@ -312,8 +324,10 @@ void SimDriver::death(const Action& action) {
   objects_[action.object].dead = true;
   if (extent == kNoExtent) return;
   objects_[action.object].extent = kNoExtent;
+  cast_.remove(action.object);
   if (counted_[extent]) alive_ -= bytes_[extent];
   counted_[extent] = false;
+  counts_file(extent, false);
   Input input;
   input.kind = Input::Kind::kDeath;
   input.extent = extent;
@@ -395,6 +409,7 @@ ExtentId SimDriver::new_extent() {
   if (free_ids_.empty()) {
     bytes_.push_back(0);
     counted_.push_back(false);
+    of_file_.push_back(false);
     return static_cast<ExtentId>(bytes_.size() - 1);
   }
   const ExtentId id = free_ids_.back();

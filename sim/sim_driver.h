@@ -17,6 +17,7 @@
 #include "core/check/checker.h"
 #include "core/engine/engine.h"
 #include "sim/link.h"
+#include "sim/oracle.h"
 #include "sim/program.h"
 #include "sim/sim_memory.h"
 
@@ -24,7 +25,7 @@ namespace outsize::sim {
 
 struct SimOptions {
   Bytes budget = 0;
-  std::string policy = "lookahead";  // or "mad" (mad_policy.h)
+  std::string policy = "lookahead";  // or "oracle" (oracle.h), or "mad" (mad_policy.h)
   Bytes reading_max = 64 * kMiB, writing_max = 64 * kMiB;
   LinkOptions link;
   std::uint64_t no_slot_one_in = 0;  // transfers that fail before they begin, for want of room excepted
@@ -106,6 +107,7 @@ class SimDriver {
   Bytes spare_below(Bytes bytes) const;
   bool room_below(Bytes bytes) const;
   void counts(ExtentId id);
+  void counts_file(ExtentId id, bool is_one);
   Bytes wanted(ThreadId id) const;
   bool take_slot(ExtentId id);
   void give_slot(ExtentId id);
@@ -113,6 +115,7 @@ class SimDriver {
   void finish_transfer();
   void plan();
   bool mad() const { return options_.policy == "mad"; }
+  Policy policy() const;
   void judge_foresight();
   void judge_rights();
   void problem(const std::string& what);
@@ -129,6 +132,7 @@ class SimDriver {
   Random random_;
   std::vector<Thread> threads_;
   std::vector<Object> objects_;
+  Cast cast_;
   std::vector<Bytes> bytes_;          // by extent
   std::vector<ExtentId> free_ids_;
   std::vector<ExtentId> unslotted_[2];  // transfers that never began, by direction
@@ -136,6 +140,9 @@ class SimDriver {
   std::vector<Bytes> slots_;          // by extent: its room below
   Bytes spilled_ = 0;                 // their sum
   std::vector<bool> counted_;         // by extent: it is alive, and no file that is as it was
+  std::vector<bool> of_file_;         // by extent: it is alive, and a file that is as it was
+  int files_ = 0;                     // of these
+  Bytes largest_file_ = 0;            // that ever was and fits in RAM at all
   Bytes alive_ = 0, largest_ = 0;     // of what was born and has not died; the largest that ever was
   std::vector<const Action*> late_;   // births of what had died before
   std::vector<OperandRef> operands_;  // scratch

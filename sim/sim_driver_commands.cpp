@@ -131,12 +131,20 @@ Bytes SimDriver::spare_below(Bytes bytes) const {
 }
 
 bool SimDriver::room_below(Bytes bytes) const {
-  const Bytes below = alive_ + bytes - engine_->budget();
+  const Bytes below = alive_ + bytes + (files_ > 0 ? largest_file_ : 0) - engine_->budget();
   if (options_.spill_limit == 0 || below <= 0 || bytes > engine_->budget()) return true;
   return below + spare_below(bytes) <= options_.spill_limit;
 }
 
+void SimDriver::counts_file(ExtentId id, bool is_one) {
+  if (of_file_[id] == is_one) return;
+  of_file_[id] = is_one;
+  files_ += is_one ? 1 : -1;
+  if (bytes_[id] <= options_.budget) largest_file_ = std::max(largest_file_, bytes_[id]);
+}
+
 void SimDriver::counts(ExtentId id) {
+  counts_file(id, false);
   if (counted_[id]) return;
   counted_[id] = true;
   alive_ += bytes_[id];

@@ -88,18 +88,32 @@ ChildAnswer serve_fork_child(Address address, bool write) noexcept {
   return retry ? ChildAnswer::kRetry : ChildAnswer::kNotOurs;
 }
 
-bool child_fill(void* address, Bytes bytes, int fd, std::int64_t offset) noexcept {
-  const auto size = static_cast<std::size_t>(bytes);
+namespace {
+
+bool read_run(char* to, int fd, const FileRun& run) noexcept {
+  Bytes done = 0;
+  while (done < run.bytes) {
+    const ssize_t got = pread(fd, to + done, static_cast<std::size_t>(run.bytes - done), run.offset + done);
+    if (got > 0) done += got;
+    else if (got == 0 || (errno != EINTR && errno != EAGAIN)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool child_fill(void* address, int fd, std::span<const FileRun> runs) noexcept {
+  std::size_t size = 0;
+  for (const FileRun& run : runs) size += static_cast<std::size_t>(run.bytes);
   void* fresh = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (fresh == MAP_FAILED) return false;
-  Bytes done = 0;
-  while (done < bytes) {
-    const ssize_t got = pread(fd, static_cast<char*>(fresh) + done,
-                              static_cast<std::size_t>(bytes - done), offset + done);
-    if (got > 0) done += got;
-    else if (got == 0 || (errno != EINTR && errno != EAGAIN)) break;
+  auto* to = static_cast<char*>(fresh);
+  bool read = true;
+  for (const FileRun& run : runs) {
+    read = read && read_run(to, fd, run);
+    to += run.bytes;
   }
-  if (done == bytes &&
+  if (read &&
       mremap(fresh, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, address) != MAP_FAILED) {
     return true;
   }

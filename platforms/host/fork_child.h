@@ -9,8 +9,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "core/base/types.h"
+#include "platforms/host/file_run.h"
 #include "platforms/host/page_mover.h"
 #include "platforms/host/page_mover_ranges.h"
 
@@ -25,10 +27,10 @@ void enter_fork_child(const AreaTable& areas, const PageMover::Range* closed, st
 enum class ChildAnswer : std::uint8_t { kNotAChild, kRetry, kNotOurs };
 ChildAnswer serve_fork_child(Address address, bool write) noexcept;
 
-// For ChildFault: puts `bytes` read from `fd` at `offset` under `address`, readable and writable,
+// For ChildFault: puts the bytes of `runs`, read from `fd`, under `address`, readable and writable,
 // all at once as other threads see it. False where memory or the read fails; the range then stays
-// inaccessible. Address, bytes and offset are multiples of kPageBytes; fd may be O_DIRECT.
-bool child_fill(void* address, Bytes bytes, int fd, std::int64_t offset) noexcept;
+// inaccessible. Address and runs are multiples of kPageBytes; fd may be O_DIRECT.
+bool child_fill(void* address, int fd, std::span<const FileRun> runs) noexcept;
 
 // Whether a byte can be read without a fault.
 bool readable(Address address) noexcept;

@@ -21,6 +21,8 @@ namespace outsize::host {
 namespace {
 
 constexpr Bytes kSpilled = kChunkBytes + 4 * kPageBytes;
+// It lies in two pieces of the spill file, the first of them behind the second.
+constexpr FileRun kRuns[] = {{16 * kPageBytes, kSpilled - 3 * kPageBytes}, {kPageBytes, 3 * kPageBytes}};
 
 // What a runtime has at hand in the child's signal handler.
 int spill_fd = -1;
@@ -30,7 +32,7 @@ std::atomic<int> fills{0};
 bool fill_from_spill(void* address) {
   if (address < spilled || address >= spilled + kSpilled) return false;
   ++fills;
-  return child_fill(spilled, kSpilled, spill_fd, 0);
+  return child_fill(spilled, spill_fd, kRuns);
 }
 
 class ForkChildTest : public testing::TestWithParam<Mechanism> {
@@ -45,7 +47,11 @@ class ForkChildTest : public testing::TestWithParam<Mechanism> {
     spill_fd = fileno(file_);
     std::vector<char> bytes(static_cast<std::size_t>(kSpilled));
     fill_pattern(bytes.data(), kSpilled, 1);
-    ASSERT_EQ(pwrite(spill_fd, bytes.data(), bytes.size(), 0), kSpilled);
+    const char* from = bytes.data();
+    for (const FileRun& run : kRuns) {
+      ASSERT_EQ(pwrite(spill_fd, from, static_cast<std::size_t>(run.bytes), run.offset), run.bytes);
+      from += run.bytes;
+    }
   }
   void TearDown() override {
     if (file_ != nullptr) std::fclose(file_);

@@ -65,11 +65,22 @@ Error transfer_error(const IoRequest& request, std::int64_t offset, Bytes asked,
                    : "Check the disk behind the spill directory (dmesg), or name another with --spill-dir."};
 }
 
-Status run_piece(const IoRequest& request, Bytes from, Bytes bytes, Bytes at_once) {
+FileRun place(const IoRequest& request, Bytes from) {
+  for (const FileRun& run : request.pieces) {
+    if (from < run.bytes) return {run.offset + from, run.bytes - from};
+    from -= run.bytes;
+  }
+  return {request.offset + from, request.bytes - from};
+}
+
+namespace {
+
+// `bytes` that lie in one run.
+Status run_in_one(const IoRequest& request, Bytes from, std::int64_t begin, Bytes bytes, Bytes at_once) {
   Bytes done = 0;
   while (done < bytes) {
     char* memory = static_cast<char*>(request.memory) + from + done;
-    const std::int64_t offset = request.offset + from + done;
+    const std::int64_t offset = begin + done;
     const auto size = static_cast<std::size_t>(std::min(bytes - done, at_once));
     const ssize_t got = request.kind == IoRequest::Kind::kRead
                             ? pread(request.fd, memory, size, offset)
@@ -81,7 +92,19 @@ Status run_piece(const IoRequest& request, Bytes from, Bytes bytes, Bytes at_onc
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     return transfer_error(request, offset, bytes - done, done, got < 0 ? errno : 0);
   }
-  drop_from_cache(request, request.offset + from, bytes);
+  drop_from_cache(request, begin, bytes);
+  return {};
+}
+
+}  // namespace
+
+Status run_piece(const IoRequest& request, Bytes from, Bytes bytes, Bytes at_once) {
+  for (const Bytes end = from + bytes; from < end;) {
+    const FileRun at = place(request, from);
+    const Bytes here = std::min(at.bytes, end - from);
+    if (Status status = run_in_one(request, from, at.offset, here, at_once); !status) return status;
+    from += here;
+  }
   return {};
 }
 

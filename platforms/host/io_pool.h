@@ -10,9 +10,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "core/base/result.h"
 #include "core/base/types.h"
+#include "platforms/host/file_run.h"
 
 namespace outsize::host {
 
@@ -27,6 +29,7 @@ struct IoRequest {
   void* memory = nullptr;   // page aligned
   Bytes bytes = 0;
   std::uint64_t token = 0;  // the caller's
+  std::vector<FileRun> pieces = {};  // where the bytes lie in the file, if not in one run from `offset` on
 };
 
 struct IoResult {

@@ -94,7 +94,8 @@ Status flip(const IoRequest& request, std::int64_t number) {
   if (page == MAP_FAILED) return transfer_error(request, request.offset, request.bytes, 0, errno);
   IoRequest on_disk = request;
   on_disk.memory = page;
-  on_disk.offset += byte / kPageBytes * kPageBytes;
+  on_disk.offset = place(request, byte / kPageBytes * kPageBytes).offset;
+  on_disk.pieces.clear();
   on_disk.kind = IoRequest::Kind::kRead;
   Status status = run_piece(on_disk, 0, kPageBytes);
   static_cast<char*>(page)[byte % kPageBytes] ^= 1;
@@ -116,7 +117,7 @@ Status run_injected(const IoRequest& request, const InjectedFault& fault) {
     case InjectedFault::Kind::kShort: {
       const Bytes half = request.bytes / 2 / kPageBytes * kPageBytes;
       if (Status status = run_piece(request, 0, half); !status) return status;
-      return transfer_error(request, request.offset + half, request.bytes - half, 0, 0);
+      return transfer_error(request, place(request, half).offset, request.bytes - half, 0, 0);
     }
     case InjectedFault::Kind::kLate:
       std::this_thread::sleep_for(std::chrono::milliseconds(fault.late));

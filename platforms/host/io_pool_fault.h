@@ -41,6 +41,8 @@ class FaultPlan {
 // page at each call.
 Status run_injected(const IoRequest& request, const InjectedFault& fault);
 
+// Where byte `from` of a request lies in the file, and how many follow it there.
+FileRun place(const IoRequest& request, Bytes from);
 // The plain transfer of a part of a request, `at_once` bytes a call at most, and its errors. Defined by the pool.
 Status run_piece(const IoRequest& request, Bytes from, Bytes bytes, Bytes at_once = INT64_MAX);
 Error transfer_error(const IoRequest& request, std::int64_t offset, Bytes asked, Bytes done, int error);

@@ -23,14 +23,14 @@ TEST(FaultPlan, ReadsItsText) {
 TEST_F(IoPoolTest, OthersOvertakeALateTransfer) {
   start(2, "every=3,error=LATE,late=1000");
   const Bytes bytes = 5 * kMiB;
-  Memory out(bytes), in(bytes);
+  Memory out(bytes), in(bytes), quick(kPageBytes);
   out.fill(11);
   pool_->submit(request(Kind::kWrite, out.data(), bytes, 0, 1));
   wait_for(1);
   pool_->submit(request(Kind::kRead, in.data(), kPageBytes, 0, 2));
   wait_for(2);
   pool_->submit(request(Kind::kRead, in.data(), bytes, 0, 3));
-  pool_->submit(request(Kind::kRead, in.data(), kPageBytes, 0, 4));
+  pool_->submit(request(Kind::kRead, quick.data(), kPageBytes, 0, 4));
   wait_for(4);
   EXPECT_EQ(order(), (std::vector<std::uint64_t>{1, 2, 4, 3}));
   EXPECT_TRUE(result(3).status.ok());

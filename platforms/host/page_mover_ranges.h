@@ -136,14 +136,20 @@ class RangeSet {
   // How much of [begin, end) is in the set.
   Position overlap(Position begin, Position end) const {
     Position sum{};
+    for_each_in(begin, end, [&sum](Position low, Position high) { sum += high - low; });
+    return sum;
+  }
+
+  // Calls `visit(low, high)` for each stretch of [begin, end) that is in the set, in order.
+  template <class Visit>
+  void for_each_in(Position begin, Position end, Visit visit) const {
     auto at = ranges_.upper_bound(begin);
     if (at != ranges_.begin()) --at;
     for (; at != ranges_.end() && at->first < end; ++at) {
       const Position low = at->first > begin ? at->first : begin;
       const Position high = at->second < end ? at->second : end;
-      if (high > low) sum += high - low;
+      if (high > low) visit(low, high);
     }
-    return sum;
   }
 
   const Map& ranges() const { return ranges_; }

@@ -148,6 +148,7 @@ void Runtime::Impl::start_fetch(const Command& command) {
   request.urgency = io_urgency(command.urgency);
   request.fd = source ? e.source_fd : spill->fd();
   request.offset = source ? e.source_offset : e.slot.offset;
+  request.pieces = e.slot.pieces;
   request.memory = e.staging.address;
   request.bytes = e.staging.bytes;
   request.token = command.extent;
@@ -188,6 +189,7 @@ void Runtime::Impl::start_write(const Command& command) {
   request.urgency = io_urgency(command.urgency);
   request.fd = spill->fd();
   request.offset = e.slot.offset;
+  request.pieces = e.slot.pieces;
   request.memory = e.range.address;
   request.bytes = e.range.bytes;
   request.token = command.extent;
@@ -213,8 +215,10 @@ void Runtime::Impl::forget(ExtentId id) {
   forget_copy(id);
   HostExtent& e = extents[id];
   if (e.source_fd < 0) return;
+  const bool alive_still = !table[id].dying;
+  if (alive_still) counts(id, false);
   e.source_fd = -1;
-  if (!table[id].dying) counts(id, true);
+  if (alive_still) counts(id, true);
 }
 
 void Runtime::Impl::forget_copy(ExtentId id) {

@@ -18,8 +18,9 @@ bool fill_in_child(void* address) {
   const HostExtent& e = m.extents[id];
   const bool source = e.copy_is_source();
   if (!source && (!e.slot.valid() || !m.spill)) return false;
-  return child_fill(e.range.address, e.range.bytes, source ? e.source_fd : m.spill->fd(),
-                    source ? e.source_offset : e.slot.offset);
+  const FileRun one{source ? e.source_offset : e.slot.offset, e.range.bytes};
+  const std::span<const FileRun> pieces{e.slot.pieces};
+  return child_fill(e.range.address, source ? e.source_fd : m.spill->fd(), pieces.empty() ? std::span{&one, 1} : pieces);
 }
 
 }  // namespace

@@ -248,6 +248,8 @@ struct Runtime::Impl {
   Nanos stall = 0, last_plan = 0;
   Bytes alive_bytes = 0;     // bytes of extents that RAM and the spill file hold between them
   Bytes largest_extent = 0;  // of these, ever
+  int of_file = 0;           // extents whose copy is a file of the user's
+  Bytes largest_of_file = 0;
   Bytes large_live = 0, tensor_peak = 0, verified_bytes = 0;
   Nanos verify = 0;
   ResidentSize resident_size;

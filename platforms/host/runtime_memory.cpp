@@ -59,9 +59,10 @@ void Runtime::Impl::room_in_own_op(ThreadSlot& slot, Bytes bytes, const char* do
 
 // What RAM cannot hold the spill file must, before it is born: and beside it two of the largest, with
 // which any extent can be brought back when both are full. A raw access needs that: it cannot be told.
+// RAM holds less of them while a piece of the user's file may have to be in it.
 Status Runtime::Impl::room_below(Bytes bytes) {
   if (!serving) return {};
-  const Bytes below = alive_bytes + bytes - engine->budget();
+  const Bytes below = alive_bytes + bytes + (of_file > 0 ? largest_of_file : 0) - engine->budget();
   if (below <= 0 || bytes > options.budget) return {};  // what RAM cannot hold at all is refused for that
   Status status = spill->hold(below, 2 * std::max(largest_extent, bytes));
   if (status) return {};
@@ -76,7 +77,12 @@ void Runtime::Impl::counts(ExtentId id, bool is_alive) {
   const HostExtent& e = extents[id];
   if (e.kind == HostExtent::Kind::kNone) return;
   largest_extent = std::max(largest_extent, e.range.bytes);
-  if (e.source_fd < 0) alive_bytes += is_alive ? e.range.bytes : -e.range.bytes;
+  if (e.source_fd < 0) {
+    alive_bytes += is_alive ? e.range.bytes : -e.range.bytes;
+    return;
+  }
+  of_file += is_alive ? 1 : -1;
+  largest_of_file = std::max(largest_of_file, e.range.bytes);
 }
 
 Result<ExtentId> Runtime::Impl::new_extent_in_op(ThreadSlot& slot, Bytes bytes,

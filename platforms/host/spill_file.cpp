@@ -109,6 +109,8 @@ class File final : public SpillFile {
   };
   int grow(Bytes missing);
   int fill_holes(Bytes missing);
+  int extend(Bytes wanted);
+  Result<Slot> allocate_pieces(Bytes bytes, int error);
   int reserve(std::int64_t offset, Bytes bytes);
   Error no_space(const std::string& what, Bytes size, int error) const;
   Error no_slot(Bytes bytes, int error) const;
@@ -205,13 +207,13 @@ Result<Slot> File::allocate(Bytes bytes) {
   look_after_children();
   std::int64_t offset = slots_.take(bytes);
   if (offset < 0) {
-    if (const int error = grow(slots_.missing_at_end(bytes)); error != 0) return no_slot(bytes, error);
+    if (const int error = grow(slots_.missing_at_end(bytes)); error != 0) return allocate_pieces(bytes, error);
     offset = slots_.take(bytes);
   }
   if (const Bytes hole = holes_.overlap(offset, offset + bytes); hole > 0) {
     if (const int error = reserve(offset, bytes); error != 0) {
       slots_.release(offset, bytes);
-      return no_slot(bytes, error);
+      return allocate_pieces(bytes, error);
     }
     holes_.erase(offset, offset + bytes);
     hole_bytes_ -= hole;
@@ -220,35 +222,52 @@ Result<Slot> File::allocate(Bytes bytes) {
   return Slot{offset, bytes};
 }
 
+// Where no one run can be had, for `error`: tensors of very different sizes leave gaps.
+Result<Slot> File::allocate_pieces(Bytes bytes, int error) {
+  if (extend(slots_.used() + bytes) != 0) return no_slot(bytes, error);
+  Slot slot{-1, bytes, slots_.take_pieces(bytes, holes_)};
+  if (slot.pieces.empty()) return no_slot(bytes, error);
+  slot.offset = slot.pieces.front().offset;
+  if (slot.pieces.size() == 1) slot.pieces.clear();
+  peak_ = std::max(peak_, slots_.used() + slots_.quarantined());
+  return slot;
+}
+
 void File::release(const Slot& slot) noexcept {
   if (in_child_ || !slot.valid()) return;
   look_after_children();
-  slots_.release(slot.offset, slot.bytes);
+  if (slot.pieces.empty()) slots_.release(slot.offset, slot.bytes);
+  for (const FileRun& run : slot.pieces) slots_.release(run.offset, run.bytes);
 }
 
 // Space that was given back and still lies inside the file, until `missing` bytes are ours again.
 int File::fill_holes(Bytes missing) {
-  for (const auto& [offset, bytes] : slots_.free_runs()) {
-    if (missing <= 0) return 0;
-    const Bytes hole = holes_.overlap(offset, offset + bytes);
-    if (hole == 0) continue;
-    if (const int error = reserve(offset, bytes); error != 0) return error;
-    holes_.erase(offset, offset + bytes);
-    hole_bytes_ -= hole;
-    missing -= hole;
+  missing = round_up(missing, kPageBytes);
+  while (missing > 0 && !holes_.empty()) {
+    const auto [begin, end] = *holes_.ranges().begin();
+    const Bytes bytes = std::min(end - begin, missing);
+    if (const int error = reserve(begin, bytes); error != 0) return error;
+    holes_.erase(begin, begin + bytes);
+    hole_bytes_ -= bytes;
+    missing -= bytes;
   }
   return 0;
+}
+
+// Until the file holds `wanted` bytes that are used or free, and no hole. 0, an errno, or kAtLimit.
+int File::extend(Bytes wanted) {
+  const auto missing = [&] { return wanted - (size() - slots_.quarantined()); };
+  int error = missing() > 0 ? fill_holes(missing()) : 0;
+  if (error == 0 && missing() > 0) error = grow(missing());
+  return error;
 }
 
 Status File::hold(Bytes bytes, Bytes spare) {
   if (in_child_) return {};
   const Bytes wanted = round_up(bytes + spare, kPageBytes);
-  const auto missing = [&] { return wanted - (size() - slots_.quarantined()); };
-  if (missing() > 0) {
+  if (wanted > size() - slots_.quarantined()) {
     look_after_children();
-    int error = fill_holes(missing());
-    if (error == 0 && missing() > 0) error = grow(missing());
-    if (error != 0) {
+    if (const int error = extend(wanted); error != 0) {
       return no_space(" cannot hold " + mib(bytes) + " and, to exchange tensors when RAM is full as well, " + mib(spare) +
                           " that stay free",
                       round_up(wanted + slots_.quarantined(), kMiB), error);

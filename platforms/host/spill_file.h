@@ -7,15 +7,18 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "core/base/result.h"
 #include "core/base/types.h"
+#include "platforms/host/file_run.h"
 
 namespace outsize::host {
 
 struct Slot {
-  std::int64_t offset = -1;  // multiple of kPageBytes
-  Bytes bytes = 0;           // multiple of kPageBytes
+  std::int64_t offset = -1;     // of its first run; multiple of kPageBytes
+  Bytes bytes = 0;              // of all runs; multiple of kPageBytes
+  std::vector<FileRun> pieces = {};  // its runs in their order, where it has several; else empty
   bool valid() const { return offset >= 0; }
 };
 
@@ -30,7 +33,8 @@ class SpillFile {
   static Result<std::unique_ptr<SpillFile>> create(const Options& options);
   virtual ~SpillFile() = default;
 
-  // Reserves space; grows the file in large steps. kOutOfSpace when the limit or the disk is full.
+  // Reserves space: in one run while there is one or the file can grow (in large steps), else in pieces,
+  // the largest first. kOutOfSpace when the limit or the disk is full and the free runs are not enough.
   virtual Result<Slot> allocate(Bytes bytes) = 0;
   virtual void release(const Slot& slot) noexcept = 0;
   // Reserves space until the file holds `bytes` in all, used or free, and `spare` beside it. kOutOfSpace

@@ -40,6 +40,41 @@ std::int64_t SlotMap::take(Bytes bytes) {
   return offset;
 }
 
+// Some of one free run.
+void SlotMap::take_at(const FileRun& wanted) {
+  const auto run = std::prev(free_.upper_bound(wanted.offset));
+  const auto [begin, bytes] = *run;
+  const std::int64_t end = begin + bytes, taken_end = wanted.offset + wanted.bytes;
+  erase_free(run);
+  if (begin < wanted.offset) add_free(begin, wanted.offset - begin);
+  if (taken_end < end) add_free(taken_end, end - taken_end);
+  taken_.emplace(wanted.offset, Taken{wanted.bytes, next_generation_});
+  used_ += wanted.bytes;
+}
+
+std::vector<FileRun> SlotMap::take_pieces(Bytes bytes, const RangeSet<std::int64_t>& holes) {
+  std::vector<FileRun> runs;
+  for (const auto& [offset, size] : free_) {
+    std::int64_t from = offset;
+    holes.for_each_in(offset, offset + size, [&](std::int64_t begin, std::int64_t end) {
+      if (begin > from) runs.push_back({from, begin - from});
+      from = end;
+    });
+    if (offset + size > from) runs.push_back({from, offset + size - from});
+  }
+  std::ranges::sort(runs, [](const FileRun& a, const FileRun& b) {
+    return a.bytes != b.bytes ? a.bytes > b.bytes : a.offset < b.offset;
+  });
+  std::size_t count = 0;
+  for (Bytes missing = bytes; missing > 0; missing -= runs[count++].bytes) {
+    if (count == runs.size()) return {};
+    runs[count].bytes = std::min(runs[count].bytes, missing);
+  }
+  runs.resize(count);
+  for (const FileRun& run : runs) take_at(run);
+  return runs;
+}
+
 std::pair<std::int64_t, Bytes> SlotMap::free_tail() const {
   if (free_.empty()) return {end_, 0};
   const auto last = std::prev(free_.end());

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "core/base/types.h"
+#include "platforms/host/file_run.h"
+#include "platforms/host/page_mover_ranges.h"
 
 namespace outsize::host {
 
@@ -17,6 +19,9 @@ class SlotMap {
  public:
   // The smallest free run that fits, the lowest offset among equals; -1 where none does.
   std::int64_t take(Bytes bytes);
+  // Several free runs, or parts of them, that `bytes` fill together and none of which touches `holes`: the
+  // largest first, the lowest offset among equals. Each is released alone. Empty where they are not enough.
+  std::vector<FileRun> take_pieces(Bytes bytes, const RangeSet<std::int64_t>& holes);
   // How much the file must grow for `bytes` to fit at its end, after what is free there.
   Bytes missing_at_end(Bytes bytes) const;
   void grow(Bytes bytes);
@@ -47,6 +52,7 @@ class SlotMap {
     Bytes bytes;
     std::uint64_t first, last;  // the forks that saw it
   };
+  void take_at(const FileRun& run);
   void add_free(std::int64_t offset, Bytes bytes);
   void erase_free(std::map<std::int64_t, Bytes>::iterator run);
   bool seen_by_living(std::uint64_t first, std::uint64_t last) const;

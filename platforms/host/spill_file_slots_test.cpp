@@ -28,6 +28,30 @@ TEST(SlotMap, TakesTheSmallestRunThatFitsAndTheLowestAmongEquals) {
   EXPECT_FALSE(map.release(offsets[0] + kPage, kPage));
 }
 
+TEST(SlotMap, PiecesAreTheLargestRunsOutsideHoles) {
+  SlotMap map;
+  map.grow(20 * kPage);
+  for (const auto& [bytes, offset] : {std::pair{3, 0}, {1, 3}, {5, 4}, {1, 9}, {2, 10}, {1, 12}, {7, 13}}) {
+    ASSERT_EQ(map.take(bytes * kPage), offset * kPage);
+  }
+  RangeSet<std::int64_t> holes;
+  EXPECT_TRUE(map.take_pieces(kPage, holes).empty());
+  EXPECT_TRUE(map.release(0, 3 * kPage));
+  EXPECT_TRUE(map.release(4 * kPage, 5 * kPage));
+  EXPECT_TRUE(map.release(10 * kPage, 2 * kPage));
+  EXPECT_TRUE(map.release(13 * kPage, 7 * kPage));
+  EXPECT_TRUE(map.take_pieces(18 * kPage, holes).empty());
+  EXPECT_EQ(map.used(), 3 * kPage) << "what was not enough is not taken";
+  holes.insert(14 * kPage, 16 * kPage);  // of the largest run one page before and four behind are left
+  EXPECT_TRUE(map.take_pieces(16 * kPage, holes).empty());
+  const std::vector<FileRun> pieces = map.take_pieces(11 * kPage, holes);
+  EXPECT_EQ(pieces, (std::vector<FileRun>{{4 * kPage, 5 * kPage}, {16 * kPage, 4 * kPage}, {0, 2 * kPage}}));
+  EXPECT_EQ(map.used(), 14 * kPage);
+  EXPECT_EQ(map.free_runs(), (std::map<std::int64_t, Bytes>{{2 * kPage, kPage}, {10 * kPage, 2 * kPage}, {13 * kPage, 3 * kPage}}));
+  for (const FileRun& piece : pieces) EXPECT_TRUE(map.release(piece.offset, piece.bytes));
+  EXPECT_EQ(map.used(), 3 * kPage);
+}
+
 TEST(SlotMap, TailGrowsAndShrinks) {
   SlotMap map;
   EXPECT_EQ(map.missing_at_end(3 * kPage), 3 * kPage);
@@ -119,6 +143,16 @@ TEST(SlotMap, AgreesWithAPageModel) {
       case 2: case 3: case 4: case 5: case 6: {
         const Bytes pages = 1 + static_cast<Bytes>(random() % 9);
         std::int64_t offset = map.take(pages * kPage);
+        if (offset < 0 && random() % 2 == 0) {
+          for (const FileRun& run : map.take_pieces(pages * kPage, {})) {
+            slots.push_back({run.offset, run.bytes / kPage, forks});
+            for (Bytes page = 0; page < run.bytes / kPage; ++page) {
+              ASSERT_EQ(taken[static_cast<std::size_t>(run.offset / kPage + page)], 0) << "handed out twice";
+            }
+            fill(slots.back(), 1);
+          }
+          break;
+        }
         if (offset < 0) {
           const Bytes missing = map.missing_at_end(pages * kPage);
           map.grow(missing);

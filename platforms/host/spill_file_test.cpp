@@ -92,6 +92,40 @@ TEST_F(SpillFileTest, LimitIsObeyedToTheByteAndExplained) {
   take(70 * kMiB);
 }
 
+TEST_F(SpillFileTest, WhereNoRunIsLargeEnoughSeveralAreTaken) {
+  open(80 * kMiB);
+  std::vector<Slot> slots;
+  for (int i = 0; i < 78; ++i) slots.push_back(take(kMiB));  // two are left at the end
+  for (std::size_t i = 0; i < 78; i += 2) file_->release(slots[i]);
+  const Slot large = take(40 * kMiB);
+  EXPECT_EQ(large.bytes, 40 * kMiB);
+  ASSERT_EQ(large.pieces.size(), 39U);
+  EXPECT_EQ(large.pieces.front(), (FileRun{78 * kMiB, 2 * kMiB})) << "the largest first";
+  EXPECT_EQ(large.offset, 78 * kMiB);
+  EXPECT_EQ(file_->used(), 79 * kMiB);
+  EXPECT_EQ(take(kMiB).pieces.size(), 0U);
+  EXPECT_EQ(file_->allocate(kPageBytes).error().code, ErrorCode::kOutOfSpace);
+  file_->release(large);
+  EXPECT_EQ(file_->used(), 40 * kMiB);
+  for (std::size_t i = 1; i < 78; i += 2) file_->release(slots[i]);
+  EXPECT_EQ(take(60 * kMiB).pieces.size(), 0U) << "whole again";
+}
+
+TEST_F(SpillFileTest, PiecesLieOutsideOfHolesThatCannotBeFilled) {
+  open(200 * kMiB);
+  const Slot low = take(20 * kMiB), rest = take(180 * kMiB);
+  file_->release(low);
+  reclaim_often();
+  EXPECT_EQ(file_->size(), 180 * kMiB);
+  EXPECT_LT(on_disk(), 181 * kMiB);
+  ASSERT_TRUE(file_->hold(180 * kMiB, 5 * kMiB).ok());
+  EXPECT_EQ(file_->size(), 185 * kMiB) << "of a hole as much as is missing";
+  EXPECT_GE(on_disk(), 185 * kMiB);
+  take(20 * kMiB);
+  EXPECT_GE(on_disk(), 200 * kMiB);
+  file_->release(rest);
+}
+
 TEST_F(SpillFileTest, FreedSpaceGoesBackFromTheTailAndTheMiddle) {
   open();
   const Slot low = take(40 * kMiB);
