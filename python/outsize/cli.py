@@ -274,7 +274,11 @@ def run_target(command: str, args: argparse.Namespace, target: list[str], kind: 
 
 
 def command_doctor(argv: Sequence[str]) -> int:
-    parser = Parser(prog="outsize doctor", description=COMMANDS["doctor"])
+    parser = Parser(
+        prog="outsize doctor",
+        description="Shows what this machine offers: memory, disk, page faults, torch. The disk is measured:"
+        " do it while the machine is quiet.",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--spill-dir", default="", metavar="DIR", help="measure the disk there")
     parser.add_argument(
