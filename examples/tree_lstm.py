@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import itertools
 import random
 import zlib
 from dataclasses import dataclass
@@ -40,12 +41,13 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--hidden", type=int, default=256)
     parser.add_argument("--batch", type=int, default=8, help="trees per step (%(default)s)")
+    parser.add_argument("--functions", type=int, default=0, help="how many to read (0: all there are)")
     parser.add_argument("--max-nodes", type=int, default=300, help="largest tree (%(default)s)")
     parser.add_argument("--classes", type=int, default=32)
     parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--optimizer", choices=["sgd", "adam"], default="adam")
     add_common_options(parser, steps=20)
-    return parse(parser, tiny={"hidden": 32, "batch": 2, "max_nodes": 60, "steps": 4})
+    return parse(parser, tiny={"functions": 400, "hidden": 32, "batch": 2, "max_nodes": 60, "steps": 4})
 
 
 def word_of(node: ast.AST) -> int:
@@ -73,10 +75,10 @@ def flatten(function: ast.FunctionDef) -> tuple[Node, ...]:
     return tuple(nodes)
 
 
-def load_trees(max_nodes: int, classes: int) -> tuple[list[Tree], dict[str, int]]:
+def load_trees(functions: int, max_nodes: int, classes: int) -> tuple[list[Tree], dict[str, int]]:
     trees: list[Tree] = []
     counts: dict[str, int] = {}
-    for function in stdlib_functions():
+    for function in itertools.islice(stdlib_functions(), functions or None):
         nodes = flatten(function)
         if 8 <= len(nodes) <= max_nodes:
             label = function.name.strip("_").split("_")[0].lower() or OTHER
@@ -129,7 +131,7 @@ class TreeLstm(nn.Module):
 
 def main() -> None:
     args = parse_args()
-    trees, labels = load_trees(args.max_nodes, args.classes)
+    trees, labels = load_trees(args.functions, args.max_nodes, args.classes)
     kinds = sorted({node.kind for tree in trees for node in tree.nodes})
     model = TreeLstm(kinds, args.hidden, len(labels))
     make = torch.optim.Adam if args.optimizer == "adam" else torch.optim.SGD

@@ -23,8 +23,17 @@ std::string without_end(std::string_view line) {
 
 class Replay {
  public:
-  explicit Replay(const LogHeader& header)
+  // Takes from `rest` the lines of extents that were there.
+  Replay(const LogHeader& header, std::string_view& rest, ReplayResult& result)
       : log_([this](std::string_view line) { produced_ += line; }), checker_(header.budget) {
+    ExtentId id = kNoExtent;
+    Extent extent;
+    for (; parse_left_over(rest.substr(0, rest.find('\n')), id, extent); ++result.lines) {
+      table_.ensure(id);
+      table_[id] = extent;
+      checker_.left_over(id, extent.bytes, extent.shared, extent.exposed, static_cast<int>(extent.pins));
+      take_line(rest);
+    }
     Policy policy = make_policy(header.policy, table_);
     if (!policy.planner) return;
     EngineOptions options;
@@ -50,6 +59,11 @@ class Replay {
       if (!parse_command(line, command)) return unreadable(line, result.lines + 1 + commands_.size());
     }
     checker_.observe(input, commands_);
+    ++result.inputs;
+    for (const Command& command : commands_) {
+      result.moves += command.kind == Command::Kind::kFetch || command.kind == Command::Kind::kWrite ||
+                      command.kind == Command::Kind::kEvict;
+    }
     produced_.clear();
     replayed_.clear();
     engine_->step(input, replayed_);
@@ -88,20 +102,29 @@ class Replay {
 
 }  // namespace
 
-Result<ReplayResult> replay(std::string_view log) {
+Result<ReplayResult> replay(std::string_view log, const std::function<bool()>& cancelled) {
+  constexpr std::size_t kAskEvery = 4096;  // inputs
   LogHeader header;
   if (!parse_header(take_line(log), header)) {
     return Error{ErrorCode::kInvalidArgument, "this is no decision log of this version", "line 1",
                  "Record one with --decision-log and this version of outsize."};
   }
-  Replay run(header);
+  if (const std::size_t end = log.rfind('\n'); end + 1 != log.size() && end != std::string_view::npos) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "a line of the decision log cannot be read: " + std::string(log.substr(end + 1)), "its end",
+                 "Was the run that wrote it killed? Cut the log before this line."};
+  }
+  ReplayResult result;
+  Replay run(header, log, result);
   if (!run.known_policy()) {
     return Error{ErrorCode::kInvalidArgument, "the log names an unknown policy: " + header.policy,
                  "line 1", "Replay it with the version of outsize that recorded it."};
   }
-  ReplayResult result;
   result.same = true;
+  result.policy = header.policy;
+  result.budget = header.budget;
   while (!log.empty() && result.same) {
+    if (cancelled && result.inputs % kAskEvery == 0 && cancelled()) break;
     if (Status status = run.step(log, result); !status) return status.error();
   }
   run.finish(result);

@@ -45,6 +45,7 @@ SimResult SimDriver::run() {
   for (unsigned turn = 1; !result_.fatal; ++turn) {
     if (turn % kAskEvery == 0 && options_.cancelled && options_.cancelled()) {
       result_.cancelled = true;
+      result_.stats = engine_->stats();
       return std::move(result_);
     }
     for (; !late_.empty(); late_.pop_back()) death(*late_.back());

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from support.launch import clean_environment
 
 # As in a notebook: an exception ends a cell and not the session, and is kept for the debugger.
@@ -37,6 +38,13 @@ def blocks(root: Path, heading: str) -> list[str]:
 def run_cells(cells: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", NOTEBOOK], input=json.dumps(cells), text=True,
                           capture_output=True, timeout=300, env=clean_environment())
+
+
+def test_the_way_to_save_works(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (save,) = blocks(root, "Checkpoints")
+    exec(save, {})
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.pt"]
 
 
 def test_the_programs_run(root: Path) -> None:

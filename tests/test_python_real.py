@@ -83,6 +83,23 @@ def test_an_op_that_cannot_fit_is_a_budget_error() -> None:
     assert issubclass(outsize.BudgetError, outsize.OutsizeError)
 
 
+def test_what_is_refused_outside_the_ops_that_are_watched_is_named_too() -> None:
+    with outsize.budget("16MiB", spill_dir="/var/tmp", spill_limit="8MiB"):
+        with pytest.raises(outsize.BudgetError, match=r"^aten::full needs 128\.0 MiB"):
+            torch.full((32 << 20,), 1.0)
+        with pytest.raises(outsize.BudgetError, match=r"^aten::new_zeros needs 128\.0 MiB"):  # not aten::empty
+            torch.ones(1).new_zeros(32 << 20)
+        kept = []
+        for size in ((1 << 20,), (1000,)):
+            with pytest.raises(outsize.SpillError, match="^aten::full: another"):
+                for _ in range(1 << 16):
+                    kept.append(torch.full(size, 1.0))
+        with pytest.raises(outsize.SpillError, match="^a number that becomes a tensor: another"):
+            kept[0].add_(1)
+        with pytest.raises(outsize.SpillError, match=r"^aten::add\.Tensor \[1048576\], \[1048576\]: another"):
+            kept[0] + kept[0]
+
+
 def test_api_session_is_gone_after_disable() -> None:
     outsize.enable("64MiB")
     assert api.session() is not None

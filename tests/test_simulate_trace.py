@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.launch import MIB
-from support.recorded import outsize, record_into
+from support.recorded import SLOW, outsize, record_into
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +70,45 @@ def test_an_op_that_does_not_fit_is_told(recorded: Path) -> None:
     fits, refused = simulated(recorded, *words[1:])["runs"]
     assert fits["ratio"] == pytest.approx(1.0, abs=0.2) and fits["step_seconds"] > 0
     assert refused["ratio"] is None and refused["step_seconds"] is None
+
+
+MANY_OPS = """\
+import torch
+torch.set_num_threads(1)
+tensors = [torch.ones(1 << 16) for _ in range(20)]
+for _ in range(1000):
+    for tensor in tensors:
+        tensor.add_(tensor)
+"""
+
+
+def test_ctrl_c_ends_a_run_that_takes_long(tmp_path: Path) -> None:
+    sim = pytest.importorskip("outsize._sim")
+    (tmp_path / "many.py").write_text(MANY_OPS)
+    outsize(tmp_path, "record", "--budget", "1GiB", "--quiet", "many.py", "-o", "many.trace")
+    program = sim.TraceProgram(str(tmp_path / "many.trace"))
+
+    def run() -> float:
+        began = time.monotonic()
+        try:
+            program.run("deepum", program.peak // 2, SLOW | {"latency_ns": 0}, judge=True)
+        except InterruptedError:
+            pass
+        return time.monotonic() - began
+
+    def stop(*_: object) -> None:
+        raise InterruptedError
+
+    whole = min(run() for _ in range(3))
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        stopped = []
+        for _ in range(5):  # others use the machine too
+            signal.setitimer(signal.ITIMER_REAL, whole / 10)
+            stopped.append(run())
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert min(stopped) < whole / 2, (stopped, whole)
 
 
 @pytest.mark.parametrize(("words", "told"), [

@@ -220,6 +220,18 @@ void Checker::adopt(const Input& input) {
   resident_peak_ = std::max(resident_peak_, resident_);
 }
 
+void Checker::left_over(ExtentId id, Bytes bytes, bool shared, bool exposed, int user_pins) {
+  Extent& e = extent(id);
+  e.bytes = bytes;
+  e.version = 1;
+  e.state = State::kResident;
+  e.shared = shared;
+  e.exposed = exposed;
+  e.user_pins = user_pins;
+  resident_ += e.bytes;
+  resident_peak_ = std::max(resident_peak_, resident_);
+}
+
 void Checker::death(const Input& input) {
   Extent& e = extent(input.extent);
   if (e.state == State::kFree || e.dead) violation(2, name(input.extent) + " died twice");

@@ -25,6 +25,8 @@ class Checker {
  public:
   explicit Checker(Bytes budget) : budget_(budget) {}
 
+  // Before the first input: an extent that an earlier session of the process left behind, resident.
+  void left_over(ExtentId id, Bytes bytes, bool shared, bool exposed, int user_pins);
   // Returns whether the thread that gave the input may go on at once (kGo) or was queued (kWait),
   // by the checker's own reckoning; the driver compares it with the engine's answer.
   Outcome observe(const Input& input, std::span<const Command> commands);

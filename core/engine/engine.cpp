@@ -11,6 +11,11 @@ Engine::Engine(const EngineOptions& options, std::unique_ptr<Predictor> predicto
   victims_.reserve(256);
   op_extents_.reserve(256);
   decisions_.reserve(256);
+  for (ExtentId id = 0; id < table_.size(); ++id) {  // where a session is replayed that others preceded
+    const Extent& e = table_[id];
+    if (e.where == Where::kResident) charge(e.bytes);
+    clock_ = std::max({clock_, e.last_use, e.born});
+  }
 }
 
 void Engine::restart(const EngineOptions& options, std::unique_ptr<Predictor> predictor,
@@ -22,8 +27,11 @@ void Engine::restart(const EngineOptions& options, std::unique_ptr<Predictor> pr
   stats_ = EngineStats{};
   stats_.resident = stats_.resident_peak = resident;
   stats_.below = below;
-  watching_ = hold_transfers_ = shrinking_ = false;
+  watching_ = hold_transfers_ = shrinking_ = freed_below_ = false;
   full_for_ = 0;
+  read_rate_ = write_rate_ = 0;
+  write_failures_ = 0;
+  copies_from_ = 0;
   for (ExtentId id : hot_) table_[id].hot = false;
   hot_.clear();
   hints_.clear();

@@ -50,6 +50,18 @@ void DecisionLog::header(std::string_view policy, Bytes budget, Bytes reading_ma
   sink_(line_);
 }
 
+void DecisionLog::left_over(ExtentId id, const Extent& extent) {
+  line_.assign("=");
+  field(" e", id + 1ULL);
+  field(" b", static_cast<std::uint64_t>(extent.bytes));
+  field(" u", extent.last_use);
+  field(" n", extent.born);
+  field(" p", extent.pins);
+  field(" f", (extent.shared ? 1U : 0U) | (extent.exposed ? 2U : 0U));
+  line_ += '\n';
+  sink_(line_);
+}
+
 void DecisionLog::input(const Input& input) {
   line_.assign("> ");
   line_ += to_string(input.kind);
@@ -95,6 +107,33 @@ bool parse_header(std::string_view line, LogHeader& header) {
     *field = static_cast<Bytes>(value);
   }
   return true;
+}
+
+bool parse_left_over(std::string_view line, ExtentId& id, Extent& extent) {
+  if (!line.starts_with("= ")) return false;
+  line.remove_prefix(1);
+  id = kNoExtent;
+  extent = Extent{};
+  extent.where = Where::kResident;
+  while (line.size() > 2 && line[0] == ' ') {
+    const char tag = line[1];
+    line.remove_prefix(2);
+    std::uint64_t value = 0;
+    if (!number(line, value)) return false;
+    switch (tag) {
+      case 'e': id = static_cast<ExtentId>(value - 1); break;
+      case 'b': extent.bytes = static_cast<Bytes>(value); break;
+      case 'u': extent.last_use = value; break;
+      case 'n': extent.born = value; break;
+      case 'p': extent.pins = static_cast<std::uint32_t>(value); break;
+      case 'f':
+        extent.shared = (value & 1) != 0;
+        extent.exposed = (value & 2) != 0;
+        break;
+      default: return false;
+    }
+  }
+  return id != kNoExtent;
 }
 
 bool parse_input(std::string_view line, Input& input, std::vector<OperandRef>& operands) {

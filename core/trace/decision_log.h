@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "core/engine/input.h"
+#include "core/residency/extent.h"
 
 namespace outsize {
 
@@ -18,6 +19,8 @@ class DecisionLog {
 
   // The first line: what a replay needs to know besides the inputs.
   void header(std::string_view policy, Bytes budget, Bytes reading_max, Bytes writing_max);
+  // After the header, a line for each extent that an earlier session of the process left behind: resident.
+  void left_over(ExtentId id, const Extent& extent);
   void input(const Input& input);
   void command(const Command& command);
 
@@ -32,6 +35,8 @@ struct LogHeader {
   Bytes budget = 0, reading_max = 0, writing_max = 0;
 };
 bool parse_header(std::string_view line, LogHeader& header);
+// Reads the line of an extent left behind; false where it is none.
+bool parse_left_over(std::string_view line, ExtentId& id, Extent& extent);
 // Reads one input line back; false where the line is not an input. `operands` keeps what
 // `input.operands` points to.
 bool parse_input(std::string_view line, Input& input, std::vector<OperandRef>& operands);

@@ -13,8 +13,38 @@ std::string line_of(Write write) {
   return line;
 }
 
+TEST(DecisionLog, WhatWasLeftBehindComesBackAsItWas) {
+  Extent extent;
+  extent.where = Where::kResident;
+  extent.bytes = Bytes{1} << 41;
+  extent.last_use = 77;
+  extent.born = 12;
+  extent.pins = 2;
+  for (const bool flag : {false, true}) {
+    extent.shared = flag;
+    extent.exposed = !flag;
+    const std::string line = line_of([&](DecisionLog& log) { log.left_over(0, extent); });
+    ExtentId id = 5;
+    Extent back;
+    ASSERT_TRUE(parse_left_over(line, id, back)) << line;
+    EXPECT_EQ(id, 0U);
+    EXPECT_EQ(back.where, Where::kResident);
+    EXPECT_EQ(back.bytes, extent.bytes);
+    EXPECT_EQ(back.last_use, extent.last_use);
+    EXPECT_EQ(back.born, extent.born);
+    EXPECT_EQ(back.pins, extent.pins);
+    EXPECT_EQ(back.shared, extent.shared);
+    EXPECT_EQ(back.exposed, extent.exposed);
+  }
+  ExtentId id = 0;
+  Extent none;
+  for (const char* line : {"", "=\n", "= b5\n", "= e1 x4\n", "> op e1\n"}) {
+    EXPECT_FALSE(parse_left_over(line, id, none)) << line;
+  }
+}
+
 TEST(DecisionLog, EveryInputComesBackAsItWas) {
-  constexpr auto kLast = static_cast<int>(Input::Kind::kBudget);
+  constexpr auto kLast = static_cast<int>(Input::Kind::kNoSlot);
   const OperandRef operands[] = {{7, Access::kRead}, {0, Access::kWrite}, {7, Access::kWrite}};
   for (int kind = 0; kind <= kLast; ++kind) {
     for (const bool full : {false, true}) {

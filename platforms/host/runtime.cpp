@@ -101,6 +101,7 @@ Status Runtime::Impl::start(const RuntimeOptions& wanted) {
   auto file = SpillFile::create({options.spill_dir, options.spill_limit});
   if (!file) return file.error();
   spill = std::move(*file);
+  full.reset();
   io = IoPool::create(options.io_threads, [this](const IoResult& result) { io_done(result); });
   io->set_write_limit(options.disk_write_limit);
   const EngineOptions of_engine = engine_options(options.budget);
@@ -122,6 +123,9 @@ Status Runtime::Impl::start(const RuntimeOptions& wanted) {
     log = std::make_unique<DecisionLog>(
         [this](std::string_view line) { std::fwrite(line.data(), 1, line.size(), log_file); });
     log->header(options.policy, options.budget, of_engine.reading_max, of_engine.writing_max);
+    for (ExtentId id = 0; id < table.size(); ++id) {
+      if (table[id].where != Where::kFree) log->left_over(id, table[id]);
+    }
     engine->set_log(log.get());
   }
   pool->set_limit(options.budget);

@@ -34,6 +34,7 @@ void Runtime::Impl::before_fork() {
   pool->trim(0);
   mover->before_fork();  // its service thread may go on waiting for our lock meanwhile
   if (spill) spill->before_fork();
+  if (log_file != nullptr) std::fflush(log_file);  // or the child's exit would write these lines as well
 }
 
 void Runtime::Impl::after_fork_parent() {

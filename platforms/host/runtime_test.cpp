@@ -15,6 +15,7 @@
 #include <random>
 #include <thread>
 
+#include "core/trace/decision_log.h"
 #include "platforms/host/runtime_test_rig.h"
 
 namespace outsize::host {
@@ -140,6 +141,35 @@ TEST_F(RuntimeTest, ThreadsWhoseOpsEachNeedMostOfTheBudget) {
     one.join();
     two.join();
     expect_within_budget(*runtime);
+  });
+}
+
+TEST_F(RuntimeTest, AForkedChildWritesNoLineOfTheDecisionLog) {
+  SKIP_UNDER_TSAN("TSan has no threads after a multi-threaded fork");
+  in_child([](FaultMechanism mechanism) {
+    const std::string path = "decisions_" + std::to_string(getpid()) + ".log";
+    RuntimeOptions options;
+    options.budget = 16 * kMiB;
+    options.faults = mechanism;
+    options.spill_dir = ".";
+    options.decision_log = path;
+    auto runtime = Runtime::create(options);
+    ASSERT_TRUE(runtime.ok()) << runtime.error().message();
+    const Tensor tensor = birth(**runtime, kMiB, 1);
+    const pid_t child = fork();
+    if (child == 0) {
+      std::fflush(nullptr);  // as exit does
+      _exit(0);
+    }
+    waitpid(child, nullptr, 0);
+    Runtime::deallocate(tensor.data);
+    ASSERT_TRUE((*runtime)->shutdown().ok());
+    std::ifstream file(path);
+    LogHeader header;
+    int headers = 0;
+    for (std::string line; std::getline(file, line);) headers += parse_header(line, header) ? 1 : 0;
+    EXPECT_EQ(headers, 1);
+    unlink(path.c_str());
   });
 }
 

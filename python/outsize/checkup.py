@@ -100,7 +100,7 @@ def lines(found: dict[str, Any]) -> list[tuple[str, str]]:
             (
                 "disk mixed",
                 f"read {_rate(disk['mixed_read'])} while writing {_rate(disk['mixed_write'])}"
-                f" (over {format_bytes(disk['sample'])} each)",
+                f" (over {format_bytes(disk['sample'])} each, on a machine as busy as now)",
             )
         )
     result.append(("page faults", _mechanism(faults)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -19,6 +20,7 @@ COMMANDS = {
     "compare": "simulate recorded runs under many policies, budgets and disks, as a table or a page",
     "record": "run a training script and record it as a trace",
     "trace": "look into a recorded run: a table, a check, or a form that other tools draw",
+    "replay": "check that a run's decision log is what the engine decides, and that it may",
     "doctor": "show what this machine offers: memory, disk, page faults, torch",
 }
 
@@ -278,7 +280,11 @@ def run_target(command: str, args: argparse.Namespace, target: list[str], kind: 
 
 
 def command_doctor(argv: Sequence[str]) -> int:
-    parser = Parser(prog="outsize doctor", description=COMMANDS["doctor"])
+    parser = Parser(
+        prog="outsize doctor",
+        description="Shows what this machine offers: memory, disk, page faults, torch. The disk is measured:"
+        " do it while the machine is quiet.",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--spill-dir", default="", metavar="DIR", help="measure the disk there")
     parser.add_argument(
@@ -320,6 +326,12 @@ def command_trace(argv: Sequence[str]) -> int:
     return trace(argv)
 
 
+def command_replay(argv: Sequence[str]) -> int:
+    from outsize.replay import main as replay
+
+    return replay(argv)
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or words[0] in ("-h", "--help", "help"):
@@ -343,6 +355,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "compare": command_compare,
         "record": command_record,
         "trace": command_trace,
+        "replay": command_replay,
     }[words[0]]
     try:
         code = handler(words[1:])
@@ -351,6 +364,11 @@ def main(argv: Sequence[str] | None = None) -> None:
             raise
         print(f"outsize {words[0]}: interrupted.", file=sys.stderr)
         code = 130
+    except BrokenPipeError:  # whoever read what we print has read enough
+        if words[0] in ("run", "record"):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 141
     if code:  # a script that ran to its end leaves the exit to the interpreter
         raise SystemExit(code)
 

@@ -82,7 +82,8 @@ def parser() -> Parser:
         usage="outsize simulate TRACE --device FILE [--budget B,...] [--policy P,...] [--json]\n"
         "       outsize simulate --simrd LOG --policy NAME --ratio R",
         description="Says what a recorded run would have taken under another budget, policy or disk: the"
-        " same engine and planners on a modelled disk. With --simrd it runs an operator log of DTR's"
+        " same engine and planners on a modelled disk. Record the run and measure the disk while the machine"
+        " is quiet: how long ops and transfers take is what these say. With --simrd it runs an operator log of DTR's"
         " public simulator under a budget, by its rules, and prints one JSON object; where such a run is"
         " stopped (`oom`, `remat_exceeded`: more recomputation than the log's own compute), clock and"
         " evaluations are null.",

@@ -1,0 +1,55 @@
+// A file system that is full: how often the kernel is asked for space that is not there.
+#include <fcntl.h>
+#include <sys/syscall.h>
+
+#include <atomic>
+#include <cerrno>
+
+#include "platforms/host/runtime_test_rig.h"
+
+namespace {
+
+std::atomic<off_t> room{0};  // of a file, in bytes; 0: no limit
+std::atomic<int> refused{0};
+
+}  // namespace
+
+// Stands before the C library's for this whole binary.
+extern "C" int fallocate(int fd, int mode, off_t offset, off_t bytes) {
+  if (mode == 0 && room > 0 && offset + bytes > room) {
+    ++refused;
+    errno = ENOSPC;
+    return -1;
+  }
+  return static_cast<int>(syscall(SYS_fallocate, fd, mode, offset, bytes));
+}
+
+namespace outsize::host {
+namespace {
+
+TEST_F(RuntimeTest, AFullDiskIsNotAskedAgainAtEveryStep) {
+  in_child([](FaultMechanism mechanism) {
+    room = 64 * kMiB;  // what must be, not a copy of all
+    auto runtime = make(mechanism, 32 * kMiB, "lookahead");
+    std::vector<Tensor> tensors;
+    for (std::uint64_t i = 0; i < 46; ++i) tensors.push_back(birth(*runtime, 2 * kMiB, i));
+    refused = 0;
+    constexpr int kSteps = 12;
+    for (int step = 0; step < kSteps; ++step) {
+      for (Tensor& t : tensors) {
+        const Operand write = t.operand(Access::kWrite);
+        ASSERT_TRUE(runtime->op_begin(t.seed, {&write, 1}, false).ok());
+        t.add(0, 0);
+        runtime->op_end();
+      }
+      runtime->step();
+    }
+    EXPECT_GT(refused.load(), 0) << "the file holds everything";
+    EXPECT_LT(refused.load(), 400) << "or several thousand, one for each write";
+    room = 0;
+    for (const Tensor& t : tensors) EXPECT_TRUE(t.right());
+  });
+}
+
+}  // namespace
+}  // namespace outsize::host

@@ -1,0 +1,56 @@
+// Decision logs for Python: part of outsize._sim. What cannot be read is a ValueError, whose text is for
+// the person at the keyboard.
+
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "planners/registry/policies.h"
+#include "python/bindings/reading.h"
+#include "sim/replay.h"
+
+namespace py = pybind11;
+
+namespace outsize::sim {
+namespace {
+
+Result<ReplayResult> replay_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string log;
+  if (file) log.assign(std::istreambuf_iterator<char>(file), {});
+  if (!file) {
+    return Error{ErrorCode::kIo, "the decision log cannot be read", path, "Check that it exists and is a file."};
+  }
+  return replay(log, interrupted);
+}
+
+py::dict said(const std::string& path) {
+  const ReplayResult result = read_without_gil([&] { return replay_file(path); });
+  py::dict answer;
+  answer["policy"] = result.policy;
+  answer["budget_bytes"] = result.budget;
+  answer["lines"] = result.lines;
+  answer["inputs"] = result.inputs;
+  answer["moves"] = result.moves;
+  answer["same"] = result.same;
+  answer["first_difference"] = result.first_difference;
+  answer["recorded"] = result.recorded;
+  answer["replayed"] = result.replayed;
+  py::list violations;
+  for (const std::string& violation : result.violations) violations.append(violation);
+  answer["violations"] = violations;
+  return answer;
+}
+
+}  // namespace
+
+void bind_replays(py::module_& module) {
+  module.def("replay", &said, py::arg("path"));
+  module.def("policy_names", [] {
+    py::list names;
+    for (const std::string& name : policy_names()) names.append(name);
+    return names;
+  });
+}
+
+}  // namespace outsize::sim
