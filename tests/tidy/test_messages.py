@@ -12,10 +12,10 @@ import rules
 PAGE = (rules.ROOT / "docs/MESSAGES.md").read_text()
 LINES = messages.quoted_lines(PAGE)
 FOLDERS = ("adapter", "cmake", "core", "include", "planners", "platforms", "predictors", "python", "tools",
-           "sim/simrd", "sim/trace_program.cpp", "traces")
+           "sim/replay.cpp", "sim/simrd", "sim/trace_program.cpp", "traces")
 # Folders that say nothing to a user.
 SILENT = {
-    "core/check": "the judge of tests: no library that users get calls it",
+    "core/check": "the judge of tests; `outsize replay` passes on what it says, for who mends the engine",
     "core/trace/decision_log": "its lines are data, not messages",
     "core/trace/trace_event.cpp": "names of kinds of events, which tests print",
     "traces/export_forms.h": "JSON and CSV: data, not messages",
@@ -25,6 +25,7 @@ SILENT = {
 # Prose that no user meets as a message.
 EXEMPT = {
     "the reading was interrupted": "the user sees the command's own word for Ctrl-C",
+    "outsize replay": "the command's name, in its usage",
     "no span of time": "caught where it is raised; the user sees the message of parse_rate",
     "Something outsize could not do; the message says what, where and what to try.": "docstring",
     "More memory is needed than the budget, or the machine, allows.": "docstring",
