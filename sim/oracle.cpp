@@ -25,7 +25,7 @@ class OraclePredictor final : public Predictor {
   void on_birth(ExtentId, Bytes) override {}
   void on_death(ExtentId, Bytes) override {}
   void on_step(Nanos) override {}
-  Position position() const override { return position_; }
+  Position position() const override { return now(); }
   Position next_use(ExtentId id) const override;
   std::size_t upcoming(std::span<Upcoming> out) const override;
   Bytes demand_within(Nanos nanos) const override;
@@ -40,7 +40,9 @@ class OraclePredictor final : public Predictor {
   void note(const Action& action);
   Change change(const Action& action) const;
   Change left_of_op() const { return cast_.action < left_.size() ? left_[cast_.action] : Change{}; }
-  Nanos here() const { return position_ < run_.size() ? run_.ops[position_].at : run_.end; }
+  Nanos here() const { return now() < run_.size() ? run_.ops[now()].at : run_.end; }
+  // The engine may begin to watch in the middle of an op.
+  std::uint32_t now() const { return std::max(position_, op_at_[cast_.action]); }
 
   const Cast& cast_;
   repeat::StepRecord run_;            // the whole program as one step
@@ -63,6 +65,7 @@ OraclePredictor::OraclePredictor(const std::vector<Action>& actions, ObjectId ob
     if (begins_op(action)) begin_op(time);
     note(action);
   }
+  op_at_.push_back(run_.size());
   begin_op(time);  // for raw accesses behind the last op
   run_.finish(time);
   left_.resize(actions.size());
@@ -110,11 +113,11 @@ void OraclePredictor::note(const Action& action) {
 
 Position OraclePredictor::next_use(ExtentId id) const {
   const ObjectId object = cast_.objects[id];
-  const std::uint32_t use = run_.use_from(object, position_);
+  const std::uint32_t use = run_.use_from(object, now());
   if (use != kNone) return use;
   // It will go by itself then, at no cost.
   const std::uint32_t death = run_.objects[object].death_op;
-  return death == kNone ? kNever : std::max(death, position_);
+  return death == kNone ? kNever : std::max(death, now());
 }
 
 std::size_t OraclePredictor::upcoming(std::span<Upcoming> out) const {
@@ -122,11 +125,11 @@ std::size_t OraclePredictor::upcoming(std::span<Upcoming> out) const {
   std::size_t count = 0;
   std::uint32_t looked = 0;
   Bytes most = left_of_op().births, born = most - left_of_op().deaths;
-  for (std::uint32_t op = position_; op < run_.size() && looked < kAccessesMax; ++op) {
+  for (std::uint32_t op = now(); op < run_.size() && looked < kAccessesMax; ++op) {
     for (std::uint32_t i = run_.ops[op].first_access; i < run_.accesses_end(op); ++i, ++looked) {
       const std::uint32_t before = run_.previous_use(i);
       const ExtentId id = cast_.extents[run_.accesses[i]];
-      if (id == kNoExtent || (before != kNone && before >= position_)) continue;
+      if (id == kNoExtent || (before != kNone && before >= now())) continue;
       if (count == out.size()) return count;
       out[count++] = {id, op, run_.ops[op].at - here(), most};
     }
@@ -139,7 +142,7 @@ std::size_t OraclePredictor::upcoming(std::span<Upcoming> out) const {
 
 Bytes OraclePredictor::demand_within(Nanos nanos) const {
   Bytes most = left_of_op().births, born = most - left_of_op().deaths;
-  for (std::uint32_t op = position_; op < run_.size() && run_.ops[op].at - here() <= nanos; ++op) {
+  for (std::uint32_t op = now(); op < run_.size() && run_.ops[op].at - here() <= nanos; ++op) {
     born += changes_[op].births;
     most = std::max(most, born);
     born -= changes_[op].deaths;

@@ -1,5 +1,7 @@
 #include "sim/replay.h"
 
+#include <algorithm>
+
 #include "core/check/checker.h"
 #include "core/engine/engine.h"
 #include "planners/registry/policies.h"
@@ -28,7 +30,8 @@ class Replay {
       : log_([this](std::string_view line) { produced_ += line; }), checker_(header.budget) {
     ExtentId id = kNoExtent;
     Extent extent;
-    for (; parse_left_over(rest.substr(0, rest.find('\n')), id, extent); ++result.lines) {
+    constexpr ExtentId kExtentsMax = 1U << 24;
+    for (; parse_left_over(rest.substr(0, rest.find('\n')), id, extent) && id < kExtentsMax; ++result.lines) {
       table_.ensure(id);
       table_[id] = extent;
       checker_.left_over(id, extent.bytes, extent.shared, extent.exposed, static_cast<int>(extent.pins));
@@ -52,6 +55,7 @@ class Replay {
     const std::string_view first = take_line(rest);
     Input input;
     if (!parse_input(first, input, operands_)) return unreadable(first, result.lines + 1);
+    if (!fits(input)) return nonsense(first, result.lines + 1);
     commands_.clear();
     while (rest.starts_with("< ")) {
       const std::string_view line = take_line(rest);
@@ -73,10 +77,34 @@ class Replay {
   void finish(ReplayResult& result) const { result.violations = checker_.violations(); }
 
  private:
+  // Extents and threads are numbered without gaps; what an input is about has been born.
+  bool fits(const Input& input) {
+    constexpr ThreadId kThreadsMax = 1U << 16;
+    constexpr ExtentId kAhead = 1U << 16;
+    using Kind = Input::Kind;
+    const auto alive = [this](ExtentId id) { return id < table_.size() && table_[id].where != Where::kFree; };
+    if (input.thread >= kThreadsMax) return false;
+    switch (input.kind) {
+      case Kind::kOpEnd: return engine_->in_op(input.thread);
+      case Kind::kOpBegin:
+        return std::ranges::all_of(input.operands, [&](const OperandRef& ref) { return alive(ref.extent); });
+      case Kind::kAlloc:
+      case Kind::kAdopt: return input.extent < table_.size() + kAhead && input.bytes >= 0;
+      case Kind::kStep:
+      case Kind::kPlan:
+      case Kind::kBudget: return true;
+      default: return alive(input.extent);
+    }
+  }
+  static Error nonsense(std::string_view line, std::size_t number) {
+    return {ErrorCode::kInvalidArgument,
+            "a line of the decision log does not fit to what stands before it: " + without_end(line),
+            "line " + std::to_string(number + 1), "Is the log whole and as it was written? Record it anew."};
+  }
   static Error unreadable(std::string_view line, std::size_t number) {
     return {ErrorCode::kInvalidArgument, "a line of the decision log cannot be read: " + without_end(line),
             "line " + std::to_string(number + 1),
-            "Was the run that wrote it killed? Cut the log before this line."};
+            "Was the run that wrote it killed? Cut the log before its last line that begins with '>'."};
   }
   void compare(std::string_view recorded, ReplayResult& result) {
     std::string_view produced = produced_;
@@ -109,10 +137,9 @@ Result<ReplayResult> replay(std::string_view log, const std::function<bool()>& c
     return Error{ErrorCode::kInvalidArgument, "this is no decision log of this version", "line 1",
                  "Record one with --decision-log and this version of outsize."};
   }
-  if (const std::size_t end = log.rfind('\n'); end + 1 != log.size() && end != std::string_view::npos) {
-    return Error{ErrorCode::kInvalidArgument,
-                 "a line of the decision log cannot be read: " + std::string(log.substr(end + 1)), "its end",
-                 "Was the run that wrote it killed? Cut the log before this line."};
+  if (!log.empty() && !log.ends_with('\n')) {
+    return Error{ErrorCode::kInvalidArgument, "the decision log ends in the middle of a line", "its end",
+                 "Was the run that wrote it killed? Cut the log before its last line that begins with '>'."};
   }
   ReplayResult result;
   Replay run(header, log, result);

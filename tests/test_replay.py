@@ -85,12 +85,16 @@ def test_the_command_says_what_it_found(runs, tmp_path, run_outsize):
     assert said["status"] == "differs" and said["violations"]
 
     for broken, message in {
-        text[: len(text) // 2].rsplit(" ", 1)[0]: "a line of the decision log cannot be read",
+        text[: len(text) // 2].rsplit(" ", 1)[0]: "the decision log ends in the middle of a line",
+        text + "> dance e1\n": "a line of the decision log cannot be read: > dance e1",
+        text + "> death e99999999\n": "does not fit to what stands before it: > death e99999999",
+        text + "> end t77\n": "does not fit to what stands before it: > end t77",
         "# nothing\n": "this is no decision log of this version",
         text.replace("lookahead", "sleepwalk", 1): "the log names an unknown policy: sleepwalk",
     }.items():
         changed.write_text(broken)
         done = run_outsize("replay", changed)
         assert done.returncode == 2 and message in done.stderr and len(done.stderr.splitlines()) == 1
-    done = run_outsize("replay", tmp_path / "missing.log")
-    assert done.returncode == 2 and "the decision log cannot be read" in done.stderr
+    for path in (tmp_path / "missing.log", tmp_path):
+        done = run_outsize("replay", path)
+        assert done.returncode == 2 and "the decision log cannot be read" in done.stderr

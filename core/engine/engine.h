@@ -75,6 +75,7 @@ class Engine {
     return watching_ && (reading_ < options_.reading_max || writing_ < options_.writing_max);
   }
   bool watching() const { return watching_; }
+  bool in_op(ThreadId id) const { return id < threads_.size() && !threads_[id].frames.empty(); }
   Bytes reading() const { return reading_; }
   Bytes writing() const { return writing_; }
   // What the predictor's tables hold (not part of the budget).

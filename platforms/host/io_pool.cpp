@@ -70,6 +70,7 @@ FileRun place(const IoRequest& request, Bytes from) {
     if (from < run.bytes) return {run.offset + from, run.bytes - from};
     from -= run.bytes;
   }
+  if (!request.pieces.empty()) return {-1, request.bytes};  // beyond the last: an error, no other bytes
   return {request.offset + from, request.bytes - from};
 }
 

@@ -101,7 +101,6 @@ Status Runtime::Impl::start(const RuntimeOptions& wanted) {
   auto file = SpillFile::create({options.spill_dir, options.spill_limit});
   if (!file) return file.error();
   spill = std::move(*file);
-  full.reset();
   io = IoPool::create(options.io_threads, [this](const IoResult& result) { io_done(result); });
   io->set_write_limit(options.disk_write_limit);
   const EngineOptions of_engine = engine_options(options.budget);

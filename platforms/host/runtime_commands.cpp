@@ -73,7 +73,7 @@ void Runtime::Impl::run(const Command& command) {
         waiting.needed = command.bytes;
         if (command.refusal == Refusal::kIo) {
           waiting.error = last_failure();
-          ask_again = 0;  // whoever is told may make room
+          if (spill) spill->ask_again();  // whoever is told may make room
           if (!no_room) io_error_pending = false;
         }
       } else if (waiting.birth != kNoExtent) {
@@ -168,28 +168,10 @@ void Runtime::Impl::install(const Command& command) {
   if (!faulted.empty()) record_resumed(command.extent);
 }
 
-// A full disk is not asked at every write whether it has room by now: what the file holds is free for use
-// at once, more is asked for after some time, longer each time, or when somebody has been told.
-Result<Slot> Runtime::Impl::take_slot(Bytes bytes) {
-  constexpr Nanos kShortest = 1'000'000, kLongest = 1'000'000'000;
-  const bool must_grow = spill->size() - spill->used() < bytes;
-  if (must_grow && full && monotonic_now() < ask_again) return *full;
-  Result<Slot> slot = spill->allocate(bytes);
-  if (!must_grow) return slot;
-  if (slot) {
-    full.reset();
-  } else if (slot.error().code == ErrorCode::kOutOfSpace) {
-    ask_pause = full ? std::min(2 * ask_pause, kLongest) : kShortest;
-    ask_again = monotonic_now() + ask_pause;
-    full = slot.error();
-  }
-  return slot;
-}
-
 void Runtime::Impl::start_write(const Command& command) {
   HostExtent& e = extents[command.extent];
   if (!e.slot.valid()) {
-    Result<Slot> reserved = take_slot(e.range.bytes);
+    Result<Slot> reserved = spill->allocate(e.range.bytes);
     if (!reserved) {
       no_slot(command.extent, reserved.error());
       return;

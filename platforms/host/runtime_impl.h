@@ -119,7 +119,6 @@ struct Runtime::Impl {
   Outcome feed(const Input& input);          // engine, then its commands
   void run_commands();                       // runtime_commands.cpp
   void run(const Command& command);
-  Result<Slot> take_slot(Bytes bytes);
   void start_write(const Command& command);
   void start_fetch(const Command& command);
   void install(const Command& command);
@@ -258,8 +257,6 @@ struct Runtime::Impl {
   bool serving = false;     // between start and stop
   bool io_error_pending = false;
   Error io_error;
-  std::optional<Error> full;     // the spill file could not grow when it was last asked to
-  Nanos ask_again = 0, ask_pause = 0;
   std::optional<Error> no_room;  // a write found no slot, and no transfer failed or began since
   const char* stray = nullptr;  // last raw access to no tensor, and how often in a row
   int strays = 0;

@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include "platforms/host/runtime_test_rig.h"
+#include "platforms/host/spill_file.h"
 
 namespace {
 
@@ -46,6 +47,53 @@ TEST_F(RuntimeTest, AFullDiskIsNotAskedAgainAtEveryStep) {
     }
     EXPECT_GT(refused.load(), 0) << "the file holds everything";
     EXPECT_LT(refused.load(), 400) << "or several thousand, one for each write";
+    room = 0;
+    for (const Tensor& t : tensors) EXPECT_TRUE(t.right());
+  });
+}
+
+TEST_F(RuntimeTest, WhatIsSmallerIsAskedForThoughTheDiskWasFullForMore) {
+  in_child([](FaultMechanism) {
+    auto file = SpillFile::create({".", 0});
+    ASSERT_TRUE(file.ok());
+    room = 64 * kMiB;
+    ASSERT_TRUE((*file)->allocate(50 * kMiB).ok());
+    EXPECT_FALSE((*file)->allocate(20 * kMiB).ok());
+    const int asked = refused.load();
+    EXPECT_FALSE((*file)->allocate(20 * kMiB).ok());
+    EXPECT_EQ(refused.load(), asked) << "the same again at once";
+    EXPECT_TRUE((*file)->allocate(2 * kMiB).ok());
+    EXPECT_FALSE((*file)->allocate(20 * kMiB).ok());
+    room = 256 * kMiB;
+    (*file)->ask_again();
+    EXPECT_TRUE((*file)->allocate(20 * kMiB).ok());
+    room = 0;
+  });
+}
+
+// Where the gaps would do in sum, slots lie in pieces; the disk is not asked before each.
+TEST_F(RuntimeTest, AFullDiskIsNotAskedForTensorsOfAllSizes) {
+  in_child([](FaultMechanism mechanism) {
+    room = 64 * kMiB;
+    auto runtime = make(mechanism, 32 * kMiB, "lookahead");
+    std::vector<Tensor> tensors;
+    Bytes alive = 0;
+    for (std::uint64_t i = 0; alive < 80 * kMiB; ++i) {
+      const Bytes bytes = (1 + static_cast<Bytes>(i * 7 % 12)) * 256 * 1024;
+      tensors.push_back(birth(*runtime, static_cast<std::size_t>(bytes), i));
+      alive += bytes;
+    }
+    refused = 0;
+    for (int step = 0; step < 6; ++step) {
+      for (Tensor& t : tensors) {
+        const Operand write = t.operand(Access::kWrite);
+        ASSERT_TRUE(runtime->op_begin(t.seed, {&write, 1}, false).ok());
+        t.add(0, 0);
+        runtime->op_end();
+      }
+      runtime->step();
+    }
+    EXPECT_LT(refused.load(), 200) << "or one and more for each write";
     room = 0;
     for (const Tensor& t : tensors) EXPECT_TRUE(t.right());
   });

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <vector>
 
+#include "platforms/host/clock.h"
 #include "platforms/host/machine_error.h"
 #include "platforms/host/page_mover_ranges.h"
 #include "platforms/host/spill_file_slots.h"
@@ -27,6 +28,8 @@ constexpr Bytes kSmallestHole = 16 * kMiB;
 // A training step frees and takes the same space again: what was in use within this many calls of
 // reclaim() stays reserved.
 constexpr std::size_t kMemory = 4;
+// A full disk is asked again after the first of these, then after twice as long each time up to the second.
+constexpr Nanos kPauseMin = 1'000'000, kPauseMax = 250'000'000;
 // Where others give an errno: nothing failed, the limit is reached.
 constexpr int kAtLimit = -1;
 // A limit below this holds no tensor worth spilling; its unit was forgotten.
@@ -90,6 +93,7 @@ class File final : public SpillFile {
   Result<Slot> allocate(Bytes bytes) override;
   void release(const Slot& slot) noexcept override;
   Status hold(Bytes bytes, Bytes spare) override;
+  void ask_again() noexcept override { ask_at_ = 0; }
   void reclaim() noexcept override;
   void before_fork() override;
   void after_fork_parent() override;
@@ -112,6 +116,7 @@ class File final : public SpillFile {
   int extend(Bytes wanted);
   Result<Slot> allocate_pieces(Bytes bytes, int error);
   int reserve(std::int64_t offset, Bytes bytes);
+  bool known_full(Bytes bytes) const { return bytes >= full_for_ && monotonic_now() < ask_at_; }
   Error no_space(const std::string& what, Bytes size, int error) const;
   Error no_slot(Bytes bytes, int error) const;
   void look_after_children() noexcept;
@@ -127,6 +132,9 @@ class File final : public SpillFile {
   RangeSet<std::int64_t> holes_;  // free ranges given back; reserved again before use
   Bytes hole_bytes_ = 0;
   bool can_reserve_ = true;
+  Bytes full_for_ = 0;  // what the disk last had no room for, and why not; not asked again before `ask_at_`
+  int full_error_ = 0;
+  Nanos ask_at_ = 0, pause_ = 0;
   bool in_child_ = false;
   std::vector<Fork> forks_;
   std::uint64_t next_fork_ = 0;
@@ -168,10 +176,20 @@ Error File::no_slot(Bytes bytes, int error) const {
 }
 
 int File::reserve(std::int64_t offset, Bytes bytes) {
+  if (known_full(bytes)) return full_error_;
   while (can_reserve_) {
-    if (fallocate(fd_, 0, offset, bytes) == 0) return 0;
+    if (fallocate(fd_, 0, offset, bytes) == 0) {
+      pause_ = ask_at_ = 0;
+      return 0;
+    }
     if (errno == EINTR) continue;
-    if (errno != EOPNOTSUPP && errno != ENOSYS) return errno;
+    if (errno != EOPNOTSUPP && errno != ENOSYS) {
+      full_error_ = errno;
+      full_for_ = bytes;
+      pause_ = std::clamp(2 * pause_, kPauseMin, kPauseMax);
+      ask_at_ = monotonic_now() + pause_;
+      return full_error_;
+    }
     can_reserve_ = false;
     if (!warning_.empty()) warning_ += " ";
     warning_ += "The file system of " + directory_ +
@@ -185,6 +203,10 @@ int File::reserve(std::int64_t offset, Bytes bytes) {
 int File::grow(Bytes missing) {
   if (slots_.end() + missing > limit_) return kAtLimit;
   for (Bytes step : {std::min(std::max(kGrowth, missing), limit_ - slots_.end()), missing}) {
+    if (known_full(step)) {
+      if (step == missing) return full_error_;
+      continue;
+    }
     const int error = reserve(slots_.end(), step);
     if (error == 0) {
       slots_.grow(step);
@@ -267,6 +289,7 @@ Status File::hold(Bytes bytes, Bytes spare) {
   const Bytes wanted = round_up(bytes + spare, kPageBytes);
   if (wanted > size() - slots_.quarantined()) {
     look_after_children();
+    ask_again();
     if (const int error = extend(wanted); error != 0) {
       return no_space(" cannot hold " + mib(bytes) + " and, to exchange tensors when RAM is full as well, " + mib(spare) +
                           " that stay free",

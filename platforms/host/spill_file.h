@@ -40,6 +40,9 @@ class SpillFile {
   // Reserves space until the file holds `bytes` in all, used or free, and `spare` beside it. kOutOfSpace
   // as allocate(). What a step held is not reclaimed soon.
   virtual Status hold(Bytes bytes, Bytes spare) = 0;
+  // A disk that was full is not asked for as much or more at every allocate(), but after some time, longer each
+  // time; or when this is called, because somebody was told and may have made room. hold() always asks.
+  virtual void ask_again() noexcept = 0;
   // Gives long free runs back to the file system (hole punching); called between steps.
   virtual void reclaim() noexcept = 0;
 

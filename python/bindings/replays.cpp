@@ -1,9 +1,10 @@
 // Decision logs for Python: part of outsize._sim. What cannot be read is a ValueError, whose text is for
 // the person at the keyboard.
 
-#include <fstream>
-#include <iterator>
+#include <cstdio>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "planners/registry/policies.h"
 #include "python/bindings/reading.h"
@@ -14,14 +15,24 @@ namespace py = pybind11;
 namespace outsize::sim {
 namespace {
 
-Result<ReplayResult> replay_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string log;
-  if (file) log.assign(std::istreambuf_iterator<char>(file), {});
-  if (!file) {
-    return Error{ErrorCode::kIo, "the decision log cannot be read", path, "Check that it exists and is a file."};
+Result<std::string> contents(const std::string& path) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"), std::fclose);
+  std::string text;
+  std::vector<char> part(1 << 20);
+  while (file != nullptr) {
+    const std::size_t got = std::fread(part.data(), 1, part.size(), file.get());
+    text.append(part.data(), got);
+    if (got == part.size() && !interrupted()) continue;
+    if (std::ferror(file.get()) != 0) break;
+    return text;
   }
-  return replay(log, interrupted);
+  return Error{ErrorCode::kIo, "the decision log cannot be read", path, "Check that it exists and is a file."};
+}
+
+Result<ReplayResult> replay_file(const std::string& path) {
+  Result<std::string> log = contents(path);
+  if (!log) return log.error();
+  return replay(*log, interrupted);
 }
 
 py::dict said(const std::string& path) {
