@@ -138,7 +138,7 @@ Result<ReplayResult> replay(std::string_view log, const std::function<bool()>& c
                  "Record one with --decision-log and this version of outsize."};
   }
   if (!log.empty() && !log.ends_with('\n')) {
-    return Error{ErrorCode::kInvalidArgument, "the decision log ends in the middle of a line", "its end",
+    return Error{ErrorCode::kInvalidArgument, "the log ends in the middle of a line", "its end",
                  "Was the run that wrote it killed? Cut the log before its last line that begins with '>'."};
   }
   ReplayResult result;

@@ -85,7 +85,7 @@ def test_the_command_says_what_it_found(runs, tmp_path, run_outsize):
     assert said["status"] == "differs" and said["violations"]
 
     for broken, message in {
-        text[: len(text) // 2].rsplit(" ", 1)[0]: "the decision log ends in the middle of a line",
+        text[: len(text) // 2].rsplit(" ", 1)[0]: "the log ends in the middle of a line",
         text + "> dance e1\n": "a line of the decision log cannot be read: > dance e1",
         text + "> death e99999999\n": "does not fit to what stands before it: > death e99999999",
         text + "> end t77\n": "does not fit to what stands before it: > end t77",
