@@ -63,7 +63,7 @@ Result<Overview> look_over(const std::string& path, const traces::Cancelled& can
 
 class Writer {
  public:
-  explicit Writer(Overview overview) : overview_(std::move(overview)) {
+  Writer(Overview overview, const Roofline* device) : overview_(std::move(overview)), device_(device) {
     out_.threads_overlap = overview_.overlap;
     rows_.resize(1);
     out_.program.threads.resize(1);
@@ -72,9 +72,16 @@ class Writer {
   TraceProgram finish();
 
  private:
+  // An op that runs, as far as its time on another device needs it.
+  struct Open {
+    SiteId site = 0;
+    Bytes touched = 0, born = 0;
+    bool alone = true;  // no op ran inside
+  };
   struct Row {
     Nanos time = 0;   // of its last event
     int depth = 0;    // ops begun and not ended
+    std::vector<Open> open;
   };
   // An extent that small storages share.
   struct Shared {
@@ -104,8 +111,11 @@ class Writer {
     return action;
   }
   void pass(Nanos time, Nanos waited);
+  void work(Nanos duration);
+  void op_end();
   void on_objects(const Event& event, Action::Kind kind);
   void op_begin(const Event& event);
+  void open(const Event& event);
   void birth(const Event& event);
   void small_birth(const Event& event);
   void large_birth(Bytes bytes, Action::Kind kind, bool file);
@@ -116,12 +126,14 @@ class Writer {
   ObjectId new_object(Bytes bytes);
 
   Overview overview_;
+  const Roofline* device_;  // null: times are as recorded
   TraceProgram out_;
   std::vector<Row> rows_;
   std::map<ThreadId, std::size_t> row_of_;
   std::size_t at_ = 0;  // row of the event that is seen
   std::vector<Objects> objects_;   // by storage
   std::vector<Bytes> bytes_;       // by object
+  std::vector<Bytes> sizes_;       // by storage, where times are another device's
   std::vector<Shared> shared_;     // by object; those that are not shared stay as they are
   std::vector<ObjectRef> operands_;
   Pack packs_[2];  // of what dies soon, of what stays
@@ -133,13 +145,17 @@ void Writer::pass(Nanos time, Nanos waited) {
   Row& row = rows_[at_];
   const Nanos passed = std::max<Nanos>(0, time - row.time - waited);
   row.time = std::max(row.time, time);
-  if (passed == 0) return;
-  out_.duration += passed;
+  if (device_ == nullptr) work(passed);
+}
+
+void Writer::work(Nanos duration) {
+  if (duration == 0) return;
+  out_.duration += duration;
   auto& actions = out_.program.threads[at_];
   if (!actions.empty() && actions.back().kind == Action::Kind::kWork) {
-    actions.back().duration += passed;
+    actions.back().duration += duration;
   } else {
-    add(Action::Kind::kWork).duration = passed;
+    add(Action::Kind::kWork).duration = duration;
   }
 }
 
@@ -150,10 +166,7 @@ void Writer::see(const Event& event) {
   pass(event.time, event.kind == Kind::kWait ? event.duration : 0);
   switch (event.kind) {
     case Kind::kOpBegin: op_begin(event); break;
-    case Kind::kOpEnd:
-      --rows_[at_].depth;
-      add(Action::Kind::kOpEnd);
-      break;
+    case Kind::kOpEnd: op_end(); break;
     case Kind::kBirth:
     case Kind::kAdopt: birth(event); break;
     case Kind::kDeath: death(event.storage); break;
@@ -168,6 +181,20 @@ void Writer::see(const Event& event) {
       break;
     default: break;  // says nothing of what the program does to its storages
   }
+}
+
+void Writer::op_end() {
+  Row& row = rows_[at_];
+  if (device_ != nullptr && !row.open.empty()) {
+    const Open op = row.open.back();
+    row.open.pop_back();
+    const auto name = out_.names.find(op.site);
+    if (op.alone) {
+      work(time_on(*device_, name == out_.names.end() ? "" : name->second, op.touched + op.born, op.born));
+    }
+  }
+  --row.depth;
+  add(Action::Kind::kOpEnd);
 }
 
 void Writer::on_objects(const Event& event, Action::Kind kind) {
@@ -191,6 +218,20 @@ void Writer::op_begin(const Event& event) {
     for (ObjectId i = 0; i < objects.count; ++i) operands_.push_back({objects.first + i, operand.access});
   }
   action.operands = operands_;
+  if (device_ != nullptr) open(event);
+}
+
+void Writer::open(const Event& event) {
+  Row& row = rows_[at_];
+  if (!row.open.empty()) row.open.back().alone = false;
+  Open op{event.site, 0, 0, true};
+  for (std::size_t i = 0; i < event.operands.size(); ++i) {
+    const trace::StorageId storage = event.operands[i].storage;
+    const auto before = event.operands.first(i);
+    const bool again = std::ranges::any_of(before, [&](const trace::Operand& o) { return o.storage == storage; });
+    if (!again) op.touched += sizes_[storage];
+  }
+  row.open.push_back(op);
 }
 
 ObjectId Writer::new_object(Bytes bytes) {
@@ -208,6 +249,10 @@ void Writer::count(Bytes bytes) {
 
 void Writer::birth(const Event& event) {
   objects_.push_back({out_.program.objects, 0});
+  if (device_ != nullptr) {
+    sizes_.push_back(event.bytes);
+    if (!rows_[at_].open.empty()) rows_[at_].open.back().born += event.bytes;
+  }
   if (event.bytes == 0) return;
   const bool file = event.kind == Kind::kAdopt && event.flag;
   const bool outside = rows_[at_].depth == 0 && !file;
@@ -283,12 +328,13 @@ TraceProgram Writer::finish() {
 
 }  // namespace
 
-Result<TraceProgram> read_trace_program(const std::string& path, const traces::Cancelled& cancelled) {
+Result<TraceProgram> read_trace_program(const std::string& path, const traces::Cancelled& cancelled,
+                                        const Roofline* device) {
   Result<Overview> overview = look_over(path, cancelled);
   if (!overview) return overview.error();
   auto file = traces::FileReader::open(path, cancelled);
   if (!file) return file.error();
-  Writer writer(std::move(*overview));
+  Writer writer(std::move(*overview), device);
   const Status read = (*file)->each([&](const Event& event) { writer.see(event); });
   if (!read) return read.error();
   return writer.finish();

@@ -5,6 +5,9 @@
 // driver: large ones have one each, small ones share. Which small ones lie together is chosen by how long
 // they live, which the live driver learns and a trace knows.
 //
+// For another device the measured times are replaced: each op that has no other inside takes what the roofline
+// says (roofline.h), and what passed between such ops is taken to be hidden behind them.
+//
 // Where two threads were inside ops at once each keeps its own row of actions, and nothing but time holds
 // them together; else all actions stand in one row.
 #pragma once
@@ -14,6 +17,7 @@
 
 #include "core/base/result.h"
 #include "sim/program.h"
+#include "sim/roofline.h"
 #include "traces/trace_file.h"
 
 namespace outsize::sim {
@@ -29,7 +33,8 @@ struct TraceProgram {
   std::unordered_map<SiteId, std::string> names;  // of op sites
 };
 
-// Errors are the reader's (trace_file.h).
-Result<TraceProgram> read_trace_program(const std::string& path, const traces::Cancelled& cancelled = nullptr);
+// Errors are the reader's (trace_file.h). With a `device` the times are that device's.
+Result<TraceProgram> read_trace_program(const std::string& path, const traces::Cancelled& cancelled = nullptr,
+                                        const Roofline* device = nullptr);
 
 }  // namespace outsize::sim

@@ -56,10 +56,10 @@ class TraceProgramTest : public testing::Test {
     e.storage = storage;
     put(e);
   }
-  TraceProgram program() {
+  TraceProgram program(const Roofline* device = nullptr) {
     EXPECT_TRUE(file_->encoder().finish(now_).ok());
     EXPECT_TRUE(file_->close().ok());
-    auto read = read_trace_program(path_);
+    auto read = read_trace_program(path_, nullptr, device);
     EXPECT_TRUE(read.ok()) << read.error().message();
     return read.ok() ? std::move(*read) : TraceProgram{};
   }
@@ -109,6 +109,29 @@ TEST_F(TraceProgramTest, WaitsAreLeftOutAndTimeIsKept) {
   EXPECT_EQ(read.ops, 1U);
   EXPECT_EQ(read.steps, 1U);
   EXPECT_EQ(read.names.at(7), "aten::add");
+}
+
+// An op alone takes what the roofline says; a composite what its parts take; nothing passes between ops.
+TEST_F(TraceProgramTest, OnAnotherDeviceOpsTakeTheTimeOfItsRoofline) {
+  Event name = event(Event::Kind::kSiteName);
+  name.site = 7;
+  name.text = "aten::mm [1000x1000], [1000x1000]";
+  put(name);
+  const auto a = birth(4'000'000), b = birth(4'000'000);
+  op(1, {{a, Access::kRead}}, 5000);  // a composite
+  op(7, {{a, Access::kRead}, {b, Access::kRead}, {a, Access::kRead}});
+  const auto product = birth(4'000'000);
+  end(300);
+  op(2, {{product, Access::kWrite}});  // bound by its bytes
+  end(300);
+  end(17);
+  op(3, {});
+  end(1'000'000);
+  const Roofline device{1'000'000, 100'000, 5'000};
+  const TraceProgram read = program(&device);
+  EXPECT_EQ(kinds(read.program.threads[0]), "op birth:0 end op birth:1 end op op birth:2 work:2000000 end "
+                                            "op work:40000 end end op work:5000 end");
+  EXPECT_EQ(read.duration, 2'045'000);
 }
 
 TEST_F(TraceProgramTest, SmallStoragesShareExtentsWithTheirLike) {

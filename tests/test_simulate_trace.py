@@ -60,6 +60,31 @@ def test_policies_are_compared_in_a_table(recorded: Path) -> None:
     assert "4 steps" in said and "20MiB (20.0 MiB)" in said and "a step" in said
 
 
+def test_another_processor_times_the_ops_and_it_is_told(recorded: Path) -> None:
+    runs = {}
+    for device in ("laptop-nvme", "a100-pcie4", "h200-pcie5", "gh200"):
+        found = simulated(recorded, "--device", device, "--budget", "50%", "--policy", "oracle")
+        (runs[device],) = found["runs"]
+        assert runs[device]["problems"] == [] and runs[device]["step_seconds"] >= runs[device]["limit_seconds"] > 0
+        assert ("compute" in found["device"]) == (device != "laptop-nvme")
+    steps = [runs[device]["step_seconds"] for device in runs]
+    assert steps[0] > steps[1] > steps[2] >= steps[3]
+    said = outsize(recorded, "simulate", "run.trace", "--device", "a100-pcie4").stdout
+    assert "Ops are timed by a roofline, not as recorded: 19.5 TFLOPS, 1555 GB/s of memory" in said
+    said = outsize(recorded, "simulate", "run.trace", "--device", "laptop-nvme").stdout
+    assert "roofline" not in said
+
+
+def test_every_profile_says_where_its_numbers_are_from() -> None:
+    from outsize.device import PROFILES, device_of
+
+    assert {"laptop-nvme", "a100-pcie4", "h100-pcie5", "h200-pcie5", "gh200"} == set(PROFILES)
+    for name, path in PROFILES.items():
+        profile = json.loads(path.read_text())
+        assert profile["name"] and all(len(source) > 20 for source in profile["sources"]), name
+        assert device_of(name)["read"] >= device_of(name)["mixed_read"] > 0
+
+
 def test_an_op_that_does_not_fit_is_told(recorded: Path) -> None:
     words = ("run.trace", "--device", "slow.json", "--budget", "100%,5MiB")
     said = outsize(recorded, "simulate", *words).stdout

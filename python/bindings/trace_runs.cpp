@@ -18,8 +18,17 @@ namespace py = pybind11;
 namespace outsize::sim {
 namespace {
 
-TraceProgram read(const std::string& path) {
-  return read_without_gil([&] { return read_trace_program(path, interrupted); });
+// `compute`: None, or what a roofline needs, a second and in nanoseconds.
+TraceProgram read(const std::string& path, const py::object& compute) {
+  constexpr std::int64_t kMicros = 1'000'000;
+  Roofline roofline;
+  if (!compute.is_none()) {
+    roofline.flops_per_us = compute["flops"].cast<std::int64_t>() / kMicros;
+    roofline.bytes_per_us = compute["bytes"].cast<Bytes>() / kMicros;
+    roofline.op = compute["op_ns"].cast<Nanos>();
+  }
+  const Roofline* device = compute.is_none() ? nullptr : &roofline;
+  return read_without_gil([&] { return read_trace_program(path, interrupted, device); });
 }
 
 py::dict said(const SimResult& result) {
@@ -63,8 +72,11 @@ std::unique_ptr<Timeline> timeline_of(const py::object& wanted) {
   return std::make_unique<Timeline>(options);
 }
 
+constexpr const char* kOracle = "oracle";
+
 // A name that is not known is told before anything has run.
 void check_policy(const std::string& policy) {
+  if (policy == kOracle) return;
   ExtentTable unused;
   if (Policy made = make_policy(policy, unused); !made.planner) throw py::value_error(made.error.message());
 }
@@ -73,6 +85,11 @@ void check_policy(const std::string& policy) {
 py::dict run(const TraceProgram& self, const std::string& policy, Bytes budget, const py::dict& device,
              Bytes spill_limit, bool judge, const py::object& wanted) {
   check_policy(policy);
+  if (policy == kOracle && self.program.threads.size() > 1) {
+    SimResult none;
+    none.problems.emplace_back("the oracle foresees one row of ops, and threads ran ops at once");
+    return said(none);
+  }
   SimOptions options;
   options.budget = budget;
   options.policy = policy;
@@ -120,7 +137,7 @@ py::object fewest(const TraceProgram& self, Bytes budget) {
 
 void bind_trace_runs(py::module_& module) {
   py::class_<TraceProgram>(module, "TraceProgram", "A recorded run that can be simulated.")
-      .def(py::init(&read), py::arg("path"))
+      .def(py::init(&read), py::arg("path"), py::arg("compute") = py::none())
       .def_readonly("meta", &TraceProgram::meta)
       .def_readonly("peak", &TraceProgram::peak)
       .def_readonly("largest", &TraceProgram::largest)

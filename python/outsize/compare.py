@@ -16,7 +16,8 @@ from outsize import simulate
 from outsize.choices import named_budgets, named_policies
 from outsize.cli import Parser, fail, output_file
 from outsize.progress import progress
-from outsize.simulate import Sim, TraceProgram, device_of, limit_seconds, per_step, step_seconds, verdict
+from outsize.device import PROFILES, device_of, retimed
+from outsize.simulate import Sim, TraceProgram, limit_seconds, per_step, step_seconds, verdict
 from outsize.units import GIB, format_bytes, format_count, format_seconds
 
 POLICIES = ("lookahead", "ondemand")  # unless others are named
@@ -52,10 +53,10 @@ def parser() -> Parser:
         nargs="+",
         required=True,
         metavar="FILE",
-        help="disks: what `outsize doctor --json` printed on a machine",
+        help="disks: what `outsize doctor --json` printed on a machine; or profiles: " + ", ".join(PROFILES),
     )
     result.add_argument(
-        "--policy", default=",".join(POLICIES), metavar="P,...", help="default: %(default)s; also deepum"
+        "--policy", default=",".join(POLICIES), metavar="P,...", help="default: %(default)s; also deepum, oracle"
     )
     result.add_argument(
         "--budget",
@@ -90,8 +91,9 @@ class Loaded:
 
 @dataclass
 class Comparison:
+    sim: Sim
     traces: list[Loaded]
-    devices: dict[str, dict[str, int]]
+    devices: dict[str, dict[str, Any]]
     policies: list[str]
     drawn: tuple[int, int, int] | None = None  # steps, the last of them, events; None: there is no page
     runs: list[dict[str, Any]] = field(default_factory=list)
@@ -107,18 +109,28 @@ class Comparison:
         for trace in self.traces:
             fewest = cache(trace.program.fewest)
             for name, device in self.devices.items():
-                plain = step_seconds(trace.program.run("ondemand", 2 * trace.program.peak + GIB, device))
+                program = self.timed(trace, device)
+                plain = step_seconds(program.run("ondemand", 2 * program.peak + GIB, device))
                 for written, budget in trace.budgets:
                     for policy in self.policies:
                         named = {"trace": trace.name, "device": name, "policy": policy, "budget": written,
                                  "budget_bytes": budget, "plain_seconds": plain,
                                  "limit_seconds": limit_seconds(fewest(budget), plain, device)}  # fmt: skip
-                        run = self.one(trace, policy, budget, device)
+                        run = self.one(program, policy, budget, device)
                         step = run["step_seconds"]
                         yield named | {"ratio": step / plain if step and plain else None} | run
 
-    def one(self, trace: Loaded, policy: str, budget: int, device: dict[str, int]) -> dict[str, Any]:
-        run = trace.program.run(policy, budget, device, timeline=self.drawn)
+    def timed(self, trace: Loaded, device: dict[str, Any]) -> TraceProgram:
+        """With the times of the device's processor."""
+        if "compute" not in device:
+            return trace.program
+        with progress(f"Reading {trace.path}"):
+            return self.sim.TraceProgram(trace.path, device["compute"])
+
+    def one(
+        self, program: TraceProgram, policy: str, budget: int, device: dict[str, Any]
+    ) -> dict[str, Any]:
+        run = program.run(policy, budget, device, timeline=self.drawn)
         reason = verdict(run)
         found = {
             "reason": reason,
@@ -134,13 +146,13 @@ class Comparison:
             from outsize.page.drawn import drawn
 
             share = max(0.1, min(1.0, RUNS_IN_FULL / self.total))
-            found["view"] = drawn(json.loads(run["timeline"]), trace.program.names, share)
+            found["view"] = drawn(json.loads(run["timeline"]), program.names, share)
         return found
 
     def facts(self) -> dict[str, Any]:
         return {
             "traces": [trace.facts() for trace in self.traces],
-            "devices": self.devices,
+            "devices": {name: device | {"retimed": retimed(device)} for name, device in self.devices.items()},
             "runs": self.runs,
             "runs_asked_for": self.total,
             "interrupted": self.interrupted,
@@ -175,7 +187,7 @@ def load(sim: Sim, args: argparse.Namespace) -> Comparison:
     if args.output:
         first, last = args.steps or (1, WHOLE_RUN)
         drawn = (last - first + 1 if args.steps else STEPS_DRAWN, last, EVENTS_MAX)
-    return Comparison(traces, devices, policies, drawn)
+    return Comparison(sim, traces, devices, policies, drawn)
 
 
 class Progress:
@@ -253,6 +265,8 @@ def show(comparison: Comparison) -> None:
             for run in runs:
                 table.add_row(*cells(run))
             console.print(table)
+            if retimed(comparison.devices[device]):
+                console.print(retimed(comparison.devices[device]), soft_wrap=True)
     console.print(
         "Simulated. A step is the mean after the first; x: against room for all; up and down: bytes read and written"
         " a step; limit: its compute, or the disk's time for the bytes that Belady's rule would move.",

@@ -10,8 +10,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Protocol, cast
 
-from outsize.cli import Parser, fail
 from outsize.choices import named_budgets, named_policies
+from outsize.cli import Parser, fail
+from outsize.device import PROFILES, device_of, retimed
 from outsize.progress import progress
 from outsize.units import GIB, format_bytes, format_count, format_seconds
 
@@ -40,7 +41,7 @@ class TraceProgram(Protocol):
 
     # timeline: how many steps, the last of them, events of each kind; the answer then has it as JSON
     def run(
-        self, policy: str, budget: int, device: dict[str, int], *, spill_limit: int = 0, judge: bool = False,
+        self, policy: str, budget: int, device: dict[str, Any], *, spill_limit: int = 0, judge: bool = False,
         timeline: tuple[int, int, int] | None = None,
     ) -> dict[str, Any]: ...
 
@@ -54,7 +55,8 @@ class Sim(Protocol):
 
     def simrd_policies(self) -> str: ...
 
-    def TraceProgram(self, path: str) -> TraceProgram: ...
+    # compute: a device's roofline (device.py), where ops take other times than recorded
+    def TraceProgram(self, path: str, compute: dict[str, int] | None = None) -> TraceProgram: ...
 
     def check_policy(self, policy: str) -> None: ...
 
@@ -90,7 +92,9 @@ def parser() -> Parser:
     )
     result.add_argument("trace", nargs="?", metavar="TRACE", help="a trace that outsize recorded")
     result.add_argument(
-        "--device", metavar="FILE", help="the disk: what `outsize doctor --json` printed on that machine"
+        "--device",
+        metavar="FILE",
+        help="the disk: what `outsize doctor --json` printed on that machine; or a profile: " + ", ".join(PROFILES),
     )
     result.add_argument(
         "--budget",
@@ -103,7 +107,7 @@ def parser() -> Parser:
     result.add_argument(
         "--policy",
         metavar="NAME,...",
-        help="lookahead (default), ondemand, deepum; with --simrd: dtr-eqclass (default), dtr,"
+        help="lookahead (default), ondemand, deepum, oracle; with --simrd: dtr-eqclass (default), dtr,"
         " dtr-local, lru, msps, largest, or an ablation",
     )
     result.add_argument(
@@ -128,29 +132,6 @@ def answer(sim: Sim, path: str, policy: str, share: float) -> dict[str, int | st
     }
 
 
-RATES = ("read", "write", "mixed_read", "mixed_write")
-
-
-def device_of(path: str) -> dict[str, int]:
-    """The disk of a file that `outsize doctor --json` printed: bytes a second, and nanoseconds."""
-    try:
-        with open(path) as file:
-            found = json.load(file)
-        disk = found["disk"]
-        rates = {name: int(disk[name]) for name in RATES}
-    except OSError as error:
-        fail(f"{path} cannot be read: {error.strerror}.")
-    except (ValueError, KeyError, TypeError):
-        fail(f"{path} holds no disk's bandwidths: make it with: outsize doctor --json > {path}")
-    if min(rates.values()) <= 0:
-        fail(f"{path} holds a bandwidth that is not above 0.")
-    return rates | {"latency_ns": int(disk.get("latency_ns", LATENCY_NS))}
-
-
-# What a transfer takes before its first byte, where a device does not say: an NVMe's.
-LATENCY_NS = 100_000
-
-
 def step_seconds(run: dict[str, Any]) -> float | None:
     """A later step's time, in the mean: the first also learns and makes what stays. None where ops were
     refused: what did not run took no time."""
@@ -162,7 +143,7 @@ def step_seconds(run: dict[str, Any]) -> float | None:
     return (ends[-1] - ends[0]) / (len(ends) - 1) / 1e9
 
 
-def limit_seconds(fewest: list[dict[str, int]] | None, compute: float | None, device: dict[str, int]) -> float | None:
+def limit_seconds(fewest: list[dict[str, int]] | None, compute: float | None, device: dict[str, Any]) -> float | None:
     """The least a step can take: its compute, or the disk's time for the bytes that an omniscient planner
     would move. None: there is no such planner for this program, or no step after the first."""
     read, written = (per_step({"at_step": fewest or []}, name) for name in ("read_bytes", "write_bytes"))
@@ -192,7 +173,7 @@ def verdict(run: dict[str, Any]) -> str:
 def simulate_trace(sim: Sim, args: argparse.Namespace) -> dict[str, Any]:
     device = device_of(args.device)
     with progress(f"Reading {args.trace}"):
-        program = sim.TraceProgram(args.trace)
+        program = sim.TraceProgram(args.trace, device.get("compute"))
     with progress("Simulating with room for all"):
         plain = program.run("ondemand", 2 * program.peak + GIB, device)
     if verdict(plain):
@@ -254,6 +235,8 @@ def show(found: dict[str, Any]) -> None:
         soft_wrap=True,
     )
     console.print(table)
+    if retimed(found["device"]):
+        console.print(retimed(found["device"]), soft_wrap=True)
     if found["threads_overlap"]:
         console.print("Threads ran ops at once: nothing but time holds them together here.", soft_wrap=True)
     console.print(

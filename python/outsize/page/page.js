@@ -103,6 +103,8 @@ function chart(trace, device, peak) {
   const runs = data.runs.filter((run) => run.trace === trace && run.device === device && run.plain_seconds);
   const box = make("div", undefined, "chart");
   box.append(make("h3", `${trace} on ${device}`));
+  const { retimed } = data.devices[device];
+  if (retimed) box.append(make("p", retimed));
   const series = policies.map((policy, i) => ({
     name: policy, color: PALETTE[i % PALETTE.length],
     points: runs.filter((run) => run.policy === policy && run.ratio)
