@@ -10,6 +10,9 @@ namespace {
 
 using repeat::kNone;
 
+// a * b / c, whose product may need more than 64 bits.
+Nanos scaled(Nanos a, Nanos b, Nanos c) { return static_cast<Nanos>(static_cast<__int128>(a) * b / c); }
+
 bool begins_op(const Action& action) {
   return action.kind == Action::Kind::kOpBegin || action.kind == Action::Kind::kPin;
 }
@@ -21,7 +24,7 @@ class OraclePredictor final : public Predictor {
   OraclePredictor(const std::vector<Action>& actions, ObjectId objects, const Cast& cast);
 
   const char* name() const override { return "oracle"; }
-  void on_op(const OpEvent&) override { position_ = op_at_[cast_.action] + 1; }
+  void on_op(const OpEvent& op) override;
   void on_birth(ExtentId, Bytes) override {}
   void on_death(ExtentId, Bytes) override {}
   void on_step(Nanos) override {}
@@ -41,6 +44,8 @@ class OraclePredictor final : public Predictor {
   Change change(const Action& action) const;
   Change left_of_op() const { return cast_.action < left_.size() ? left_[cast_.action] : Change{}; }
   Nanos here() const { return now() < run_.size() ? run_.ops[now()].at : run_.end; }
+  // The program's times know no waits; what comes is as much later as what was came later than they say.
+  Nanos lasting(Nanos nanos) const { return scaled(nanos, std::max(took_, should_take_), std::max<Nanos>(should_take_, 1)); }
   // The engine may begin to watch in the middle of an op.
   std::uint32_t now() const { return std::max(position_, op_at_[cast_.action]); }
 
@@ -51,7 +56,22 @@ class OraclePredictor final : public Predictor {
   std::vector<std::uint32_t> op_at_;  // by action: ops that began before it
   std::vector<std::uint32_t> raw_;    // while it is built: what raw accesses touched since the last op
   std::uint32_t position_ = 0;
+  bool began_ = false;
+  Nanos since_ = 0, at_ = 0;          // the first op that was seen: when it began, and when it should have
+  Nanos took_ = 0, should_take_ = 0;  // what has run since
 };
+
+void OraclePredictor::on_op(const OpEvent& op) {
+  const std::uint32_t running = op_at_[cast_.action];
+  position_ = running + 1;
+  if (!began_) {
+    began_ = true;
+    since_ = op.now;
+    at_ = run_.ops[running].at;
+  }
+  took_ = op.now - since_;
+  should_take_ = run_.ops[running].at - at_;
+}
 
 OraclePredictor::OraclePredictor(const std::vector<Action>& actions, ObjectId objects, const Cast& cast)
     : cast_(cast) {
@@ -131,7 +151,7 @@ std::size_t OraclePredictor::upcoming(std::span<Upcoming> out) const {
       const ExtentId id = cast_.extents[run_.accesses[i]];
       if (id == kNoExtent || (before != kNone && before >= now())) continue;
       if (count == out.size()) return count;
-      out[count++] = {id, op, run_.ops[op].at - here(), most};
+      out[count++] = {id, op, lasting(run_.ops[op].at - here()), most};
     }
     born += changes_[op].births;
     most = std::max(most, born);
@@ -142,7 +162,7 @@ std::size_t OraclePredictor::upcoming(std::span<Upcoming> out) const {
 
 Bytes OraclePredictor::demand_within(Nanos nanos) const {
   Bytes most = left_of_op().births, born = most - left_of_op().deaths;
-  for (std::uint32_t op = now(); op < run_.size() && run_.ops[op].at - here() <= nanos; ++op) {
+  for (std::uint32_t op = now(); op < run_.size() && lasting(run_.ops[op].at - here()) <= nanos; ++op) {
     born += changes_[op].births;
     most = std::max(most, born);
     born -= changes_[op].deaths;
