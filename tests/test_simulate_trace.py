@@ -141,7 +141,7 @@ def test_ctrl_c_ends_a_run_that_takes_long(tmp_path: Path) -> None:
     ([], "give a trace that outsize recorded, or --simrd"),
     (["run.trace", "--simrd", "x"], "give a trace that outsize recorded, or --simrd"),
     (["run.trace", "--device", "no.json"], "no.json cannot be read: No such file"),
-    (["run.trace", "--device", "train.py"], "train.py holds no disk's bandwidths: make it with: outsize doctor"),
+    (["run.trace", "--device", "train.py"], "train.py holds no disk's bandwidths: make one with: outsize doctor"),
     (["train.py", "--device", "slow.json"], "train.py: the file is no trace of outsize"),
     (["run.trace", "--device", "slow.json", "--policy", "best"], "best"),
     (["run.trace", "--device", "slow.json", "--budget", "much"], "'much' is not a size"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from outsize.units import SMALLEST_SHARE, SizeError, parse_size
+from outsize.units import SMALLEST_SHARE, SizeError, parse_budget, parse_size
 
 
 def named_policies(text: str) -> list[str]:
@@ -19,7 +19,9 @@ def named_budgets(text: str, peak: int) -> list[tuple[str, int]]:
 def _budget(text: str, peak: int) -> tuple[str, int]:
     """A share of the peak of a plain run (not of the machine's memory), or a size."""
     if not text.endswith("%"):
-        return text, parse_size(text)
+        size = parse_size(text)
+        parse_budget(text)  # says what a forgotten unit means
+        return text, size
     if not peak:
         raise SizeError(f"'{text}' is a share of plain's peak: name it (--peak) or use sizes.")
     try:

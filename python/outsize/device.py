@@ -35,7 +35,7 @@ def device_of(path: str) -> dict[str, Any]:
     except OSError as error:
         fail(f"{path} cannot be read: {error.strerror}. Profiles that outsize has: {', '.join(PROFILES)}.")
     except (ValueError, KeyError, TypeError, AttributeError):
-        fail(f"{path} holds no disk's bandwidths: make it with: outsize doctor --json > {path}")
+        fail(f"{path} holds no disk's bandwidths: make one with: outsize doctor --json > disk.json")
     if min(*(device[name] for name in RATES), *device.get("compute", {"flops": 1}).values()) <= 0:
         fail(f"{path} holds a bandwidth that is not above 0.")
     return device
