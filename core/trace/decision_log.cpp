@@ -28,6 +28,18 @@ bool number(std::string_view& rest, std::uint64_t& value) {
   return true;
 }
 
+// The rest of a line, ` ` tag number each: what `take(tag, value)` says to them all.
+template <class Take>
+bool fields(std::string_view line, Take take) {
+  while (line.size() > 2 && line[0] == ' ') {
+    const char tag = line[1];
+    line.remove_prefix(2);
+    std::uint64_t value = 0;
+    if (!number(line, value) || !take(tag, value)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 const char* to_string(Input::Kind kind) { return kInputNames[static_cast<std::size_t>(kind)]; }
@@ -115,11 +127,7 @@ bool parse_left_over(std::string_view line, ExtentId& id, Extent& extent) {
   id = kNoExtent;
   extent = Extent{};
   extent.where = Where::kResident;
-  while (line.size() > 2 && line[0] == ' ') {
-    const char tag = line[1];
-    line.remove_prefix(2);
-    std::uint64_t value = 0;
-    if (!number(line, value)) return false;
+  const bool whole = fields(line, [&](char tag, std::uint64_t value) {
     switch (tag) {
       case 'e': id = static_cast<ExtentId>(value - 1); break;
       case 'b': extent.bytes = static_cast<Bytes>(value); break;
@@ -132,8 +140,9 @@ bool parse_left_over(std::string_view line, ExtentId& id, Extent& extent) {
         break;
       default: return false;
     }
-  }
-  return id != kNoExtent;
+    return true;
+  });
+  return whole && id != kNoExtent;
 }
 
 bool parse_input(std::string_view line, Input& input, std::vector<OperandRef>& operands) {
@@ -148,11 +157,7 @@ bool parse_input(std::string_view line, Input& input, std::vector<OperandRef>& o
   input.kind = static_cast<Input::Kind>(kind);
   operands.clear();
   line.remove_prefix(name.size());
-  while (line.size() > 2 && line[0] == ' ') {
-    const char tag = line[1];
-    line.remove_prefix(2);
-    std::uint64_t value = 0;
-    if (!number(line, value)) return false;
+  const bool whole = fields(line, [&](char tag, std::uint64_t value) {
     switch (tag) {
       case 't': input.thread = static_cast<ThreadId>(value); break;
       case 'e': input.extent = static_cast<ExtentId>(value - 1); break;
@@ -164,9 +169,10 @@ bool parse_input(std::string_view line, Input& input, std::vector<OperandRef>& o
       case 'w': operands.push_back({static_cast<ExtentId>(value), Access::kWrite}); break;
       default: return false;
     }
-  }
+    return true;
+  });
   input.operands = operands;
-  return true;
+  return whole;
 }
 
 bool parse_command(std::string_view line, Command& command) {
@@ -179,11 +185,7 @@ bool parse_command(std::string_view line, Command& command) {
   if (kind == kCommandKinds) return false;
   command.kind = static_cast<Command::Kind>(kind);
   line.remove_prefix(name.size());
-  while (line.size() > 2 && line[0] == ' ') {
-    const char tag = line[1];
-    line.remove_prefix(2);
-    std::uint64_t value = 0;
-    if (!number(line, value)) return false;
+  return fields(line, [&](char tag, std::uint64_t value) {
     switch (tag) {
       case 't': command.thread = static_cast<ThreadId>(value); break;
       case 'e': command.extent = static_cast<ExtentId>(value - 1); break;
@@ -193,8 +195,8 @@ bool parse_command(std::string_view line, Command& command) {
       case 'f': command.flag = value & 1; command.at_once = (value & 2) != 0; break;
       default: return false;
     }
-  }
-  return true;
+    return true;
+  });
 }
 
 }  // namespace outsize

@@ -28,6 +28,18 @@ extern "C" int fallocate(int fd, int mode, off_t offset, off_t bytes) {
 namespace outsize::host {
 namespace {
 
+void change_all(Runtime& runtime, std::vector<Tensor>& tensors, int steps) {
+  for (int step = 0; step < steps; ++step) {
+    for (Tensor& t : tensors) {
+      const Operand write = t.operand(Access::kWrite);
+      ASSERT_TRUE(runtime.op_begin(t.seed, {&write, 1}, false).ok());
+      t.add(0, 0);
+      runtime.op_end();
+    }
+    runtime.step();
+  }
+}
+
 TEST_F(RuntimeTest, AFullDiskIsNotAskedAgainAtEveryStep) {
   in_child([](FaultMechanism mechanism) {
     room = 64 * kMiB;  // what must be, not a copy of all
@@ -35,16 +47,7 @@ TEST_F(RuntimeTest, AFullDiskIsNotAskedAgainAtEveryStep) {
     std::vector<Tensor> tensors;
     for (std::uint64_t i = 0; i < 46; ++i) tensors.push_back(birth(*runtime, 2 * kMiB, i));
     refused = 0;
-    constexpr int kSteps = 12;
-    for (int step = 0; step < kSteps; ++step) {
-      for (Tensor& t : tensors) {
-        const Operand write = t.operand(Access::kWrite);
-        ASSERT_TRUE(runtime->op_begin(t.seed, {&write, 1}, false).ok());
-        t.add(0, 0);
-        runtime->op_end();
-      }
-      runtime->step();
-    }
+    change_all(*runtime, tensors, 12);
     EXPECT_GT(refused.load(), 0) << "the file holds everything";
     EXPECT_LT(refused.load(), 400) << "or several thousand, one for each write";
     room = 0;
@@ -84,15 +87,7 @@ TEST_F(RuntimeTest, AFullDiskIsNotAskedForTensorsOfAllSizes) {
       alive += bytes;
     }
     refused = 0;
-    for (int step = 0; step < 6; ++step) {
-      for (Tensor& t : tensors) {
-        const Operand write = t.operand(Access::kWrite);
-        ASSERT_TRUE(runtime->op_begin(t.seed, {&write, 1}, false).ok());
-        t.add(0, 0);
-        runtime->op_end();
-      }
-      runtime->step();
-    }
+    change_all(*runtime, tensors, 6);
     EXPECT_LT(refused.load(), 200) << "or one and more for each write";
     room = 0;
     for (const Tensor& t : tensors) EXPECT_TRUE(t.right());
