@@ -90,7 +90,7 @@ def test_what_is_refused_outside_the_ops_that_are_watched_is_named_too() -> None
         with pytest.raises(outsize.BudgetError, match=r"^aten::new_zeros needs 128\.0 MiB"):  # not aten::empty
             torch.ones(1).new_zeros(32 << 20)
         kept = []
-        for size in ((1 << 20,), (1000,)):
+        for size in ((1 << 20,), (1000,), ()):  # and no small one has room left in an extent that is there
             with pytest.raises(outsize.SpillError, match="^aten::full: another"):
                 for _ in range(1 << 16):
                     kept.append(torch.full(size, 1.0))
