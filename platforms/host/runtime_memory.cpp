@@ -62,8 +62,8 @@ void Runtime::Impl::room_in_own_op(ThreadSlot& slot, Bytes bytes, const char* do
 // RAM holds less of them while a piece of the user's file may have to be in it.
 Status Runtime::Impl::room_below(Bytes bytes) {
   if (!serving) return {};
-  const auto piece_of_file = [&] { return of_file > 0 && largest_of_file <= options.budget ? largest_of_file : 0; };
-  const Bytes below = alive_bytes + bytes + piece_of_file() - engine->budget();
+  const Bytes piece_of_file = of_file > 0 && largest_of_file <= options.budget ? largest_of_file : 0;
+  const Bytes below = alive_bytes + bytes + piece_of_file - engine->budget();
   if (below <= 0 || bytes > options.budget) return {};  // what RAM cannot hold at all is refused for that
   Status status = spill->hold(below, 2 * std::max(largest_extent, bytes));
   if (status) return {};

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Sequence
 from typing import Any, Protocol, cast
 
 from outsize.cli import Parser, fail
 from outsize.progress import progress
+from outsize.simulator import load_simulator
 from outsize.units import format_bytes
 
 
@@ -47,10 +47,7 @@ def difference(said: dict[str, Any]) -> str:
 
 
 def load() -> Replays:
-    try:
-        return cast(Replays, importlib.import_module("outsize._sim"))
-    except ImportError as error:
-        fail(f"the compiled simulator cannot be loaded: {error}. Build it with: make setup")
+    return cast(Replays, load_simulator())
 
 
 def main(argv: Sequence[str]) -> int:

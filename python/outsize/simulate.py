@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import math
 import sys
@@ -14,6 +13,7 @@ from outsize.choices import named_budgets, named_policies
 from outsize.cli import Parser, fail
 from outsize.device import PROFILES, device_of, retimed
 from outsize.progress import progress
+from outsize.simulator import load_simulator
 from outsize.units import GIB, format_bytes, format_count, format_seconds
 
 
@@ -62,10 +62,7 @@ class Sim(Protocol):
 
 
 def load() -> Sim:
-    try:
-        return cast(Sim, importlib.import_module("outsize._sim"))
-    except ImportError as error:
-        fail(f"the compiled simulator cannot be loaded: {error}. Build it with: make setup")
+    return cast(Sim, load_simulator())
 
 
 def ratio(text: str) -> float:

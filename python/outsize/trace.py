@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, cast
 
 from outsize.cli import Parser, fail, output_file
+from outsize.simulator import load_simulator
 from outsize.units import format_bytes, format_count
 
 
@@ -108,10 +108,7 @@ def command_export(traces: Traces, args: argparse.Namespace) -> int:
 
 
 def load() -> Traces:
-    try:
-        return cast(Traces, importlib.import_module("outsize._sim"))
-    except ImportError as error:
-        fail(f"the compiled simulator cannot be loaded: {error}. Build it with: make setup")
+    return cast(Traces, load_simulator())
 
 
 def main(argv: Sequence[str]) -> int:
