@@ -5,8 +5,6 @@
 namespace outsize::sim {
 namespace {
 
-constexpr Bytes kKiB = 1024;
-
 TEST(CachingAllocator, SmallOnesShareSegmentsOf2MiBAndAreRoundedTo512) {
   CachingAllocator a;
   EXPECT_EQ(a.allocate(1), 0);
