@@ -79,6 +79,8 @@ class Machine {
   bool gather_batch();
   bool next_leaf(Cursor& cursor);
   void serve_batch();
+  void serve_block(BlockId id, Leaves faulted);
+  Leaves there(BlockId id) { return memory_[id].device | memory_[id].coming; }  // or on its way
   void bring(BlockId id, Leaves leaves, Urgency urgency);
   bool make_room();
   BlockId choose_victim(bool expected_too);

@@ -89,16 +89,7 @@ void Machine::serve_batch() {
   ++result_.faults_in_ops;
   ++result_.stats.faults;
   pass_until(now_ + options_.model.fault_us * Nanos{1000});
-  for (std::size_t i = 0; i < batch_.size(); ++i) {
-    const BlockId id = batch_[i];
-    link_.promote(id, Urgency::kDemand);
-    while (memory_[id].leaving && pass_transfer()) {}  // it was on its way out: it goes, and comes back
-    const Block& block = memory_[id];
-    const Leaves there = block.device | block.coming;
-    if ((faulted_[i] & ~there) == 0) continue;  // it came meanwhile, or is on its way
-    if (!block.holds && !make_room()) return problem("a block found no room on the device");
-    bring(id, options_.model.tree ? brought(there, faulted_[i]) : faulted_[i] & ~there, Urgency::kDemand);
-  }
+  for (std::size_t i = 0; i < batch_.size(); ++i) serve_block(batch_[i], faulted_[i]);
   for (std::size_t i = 0; i < batch_.size(); ++i) {
     while ((memory_[batch_[i]].coming & faulted_[i]) != 0 && pass_transfer()) {}
   }
@@ -106,11 +97,25 @@ void Machine::serve_batch() {
   tell_resident();
 }
 
+void Machine::serve_block(BlockId id, Leaves faulted) {
+  link_.promote(id, Urgency::kDemand);
+  while (memory_[id].leaving && pass_transfer()) {}  // it was on its way out: it goes, and comes back
+  // While room is made it may come ahead: then there is no more to do but to wait for it.
+  while ((faulted & ~there(id)) != 0) {
+    if (memory_[id].holds || memory_.free() > 0) {
+      return bring(id, options_.model.tree ? brought(there(id), faulted) : faulted & ~there(id), Urgency::kDemand);
+    }
+    if (!make_room()) return problem("a block found no room on the device");
+  }
+  link_.promote(id, Urgency::kDemand);
+}
+
 // To the device, where there is room for it: what is on the host by a transfer, what was nowhere is made there.
 void Machine::bring(BlockId id, Leaves leaves, Urgency urgency) {
   if (!memory_[id].holds) memory_.hold(id);
   memory_.migrate(id);
   Block& block = memory_[id];
+  if (block.coming != 0) return problem("a block was asked for while it came");
   block.coming = leaves & block.host;
   block.device |= leaves & ~block.host;
   if (block.coming != 0) {
@@ -124,19 +129,16 @@ void Machine::bring(BlockId id, Leaves leaves, Urgency urgency) {
   tell_resident();
 }
 
-// Until a block's memory is free; false where none can be.
+// One step towards a free block: a victim goes, or a transfer ends. False where neither can be.
 bool Machine::make_room() {
-  while (memory_.free() == 0) {
-    if (memory_.leaving() == 0) {
-      const BlockId victim = choose_victim(true);
-      if (victim != DeviceMemory::kNone) {
-        evict(victim, Urgency::kDemand);
-        continue;
-      }
+  if (memory_.leaving() == 0) {
+    const BlockId victim = choose_victim(true);
+    if (victim != DeviceMemory::kNone) {
+      evict(victim, Urgency::kDemand);
+      return true;
     }
-    if (!pass_transfer()) return false;  // what comes ahead can leave once it is there
   }
-  return true;
+  return pass_transfer();  // what comes ahead can leave once it is there
 }
 
 // By last migration. With pre-eviction what is expected goes only where nothing else may, and if it is asked for.
