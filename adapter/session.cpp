@@ -113,6 +113,8 @@ SessionStats Session::stats() const {
     result.evictions = stats.evictions;
     result.min_budget = stats.min_budget;
     result.min_budget_op = stats.min_budget_op;
+    result.refused_ops = stats.refused_ops;
+    result.min_spill_file = stats.min_spill_file;
     result.mechanism = stats.mechanism;
     result.policy = stats.policy;
     result.spill_dir = stats.spill_dir;

@@ -102,6 +102,41 @@ def test_table_and_json_show_every_repetition() -> None:
     assert [run["ratio_to_plain"] for run in runs] == [1.0, 1.5, None]
 
 
+def test_a_prediction_stands_beside_what_was_measured() -> None:
+    plain = finished("plain", "plain", [None, 9.0, 9.0] + [2.0] * 5, predicted_seconds=2.0)
+    ours = finished("ours", "outsize", [None, 9.0, 9.0] + [4.0] * 5, budget=5, predicted_seconds=3.0)
+    outcome = outcome_of(plain, ours)
+    assert outcome.prediction_error(ours) == -0.25
+    assert [results.cells(outcome, run)[-2] for run in outcome.runs] == ["2 s (+0%)", "3 s (-25%)"]
+    assert "simulated before any of these ran" in "".join(results.footnotes(outcome))
+
+
+def test_predictions_are_written_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored: list[dict[str, Any]] = []
+    seated: list[str] = []
+
+    def pretend(group: list[runner.Run], steps: int, told) -> None:
+        stored.append(json.loads((tmp_path / "b.json").read_text()))
+        seated.extend(run.label for run in group)
+
+    monkeypatch.setattr(command, "take_turns", pretend)
+    command.main(["mlp_stream", "--quick", "--predict", "--json", str(tmp_path / "b.json"), "--budgets", "50%"])
+    assert seated == ["plain", "outsize 50%"]
+    for run in stored[0]["runs"]:
+        assert run["step_seconds"] == [] and len(run["predicted_steps"]) == 2
+        assert min(run["predicted_steps"]) <= run["predicted_step_seconds"] <= max(run["predicted_steps"])
+
+
+def test_what_cannot_be_predicted_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "own.py").write_text("")
+    assert command.main([str(tmp_path / "own.py"), "--quick", "--predict", "--peak", "1GiB"]) == 2
+    assert "--predict takes the examples" in capsys.readouterr().err
+    assert command.main(["mlp_stream", "--predict", "--no-disk", "--peak", "1GiB", "--", "--tiny"]) == 2
+    assert "needs the disk's bandwidths: leave --no-disk out" in capsys.readouterr().err
+
+
 def verdict_of(*runs: runner.Run, with_plain: bool = True) -> tuple[int, str]:
     outcome = outcome_of(*runs)
     outcome.warmup, outcome.steps = 1, 1

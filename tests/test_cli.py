@@ -165,9 +165,30 @@ def test_safe_path_is_respected(tmp_path: Path) -> None:
 
 def test_a_script_without_torch_does_not_pay_for_it(run_outsize, tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text("import sys; print('torch' in sys.modules)")
-    done = run_outsize("run", "script.py")
+    done = run_outsize("run", "--json", "end.json", "script.py")
     assert done.stdout == "False\n"
     assert "never imported torch" in done.stderr
+    report = json.loads((tmp_path / "end.json").read_text())
+    assert report["stats"]["budget"] == 0 and report["run"] == {"exit_code": 0, "exception": None}
+
+
+@pytest.mark.parametrize(("last", "code", "exception"), [
+    ("sys.exit(3)", 3, None),
+    ("sys.exit('no data')", 1, None),
+    ("raise ValueError('no data')", 1, "ValueError: no data"),
+    ("torch.ones(9 << 20)", 1, "BudgetError: aten::ones needs"),
+])
+def test_the_json_says_how_the_program_ended(
+    last: str, code: int, exception: str | None, run_outsize, tmp_path: Path
+) -> None:
+    (tmp_path / "script.py").write_text(f"import sys, torch\n{last}\n")
+    done = run_outsize("run", "--quiet", "--budget", "24MiB", "--json", "end.json", "script.py")
+    report = json.loads((tmp_path / "end.json").read_text())
+    assert report["run"]["exit_code"] == done.returncode == code
+    assert (report["run"]["exception"] or "").startswith(exception or "")
+    assert (report["run"]["exception"] is None) == (exception is None)
+    assert report["stats"]["refused_ops"] == int("torch" in last)
+    assert report["stats"]["min_budget_op"] == ("aten::ones" if "torch" in last else "")
 
 
 def test_outsize_0_runs_plainly(run_outsize, tmp_path: Path) -> None:

@@ -185,8 +185,8 @@ def test_a_run_is_chosen_zoomed_and_shown_whole_again(page: browser.Page) -> Non
 
 @needs_browser
 def test_a_live_run_has_its_page(recorded: Path) -> None:
-    told = outsize(recorded, "run", "--budget", "20MiB", "--policy", "ondemand", "--report", "live.html",
-                   "--json", "live.json", "train.py").stderr  # fmt: skip
+    told = outsize(recorded, "report", "--budget", "20MiB", "--policy", "ondemand", "--json", "live.json",
+                   "train.py", "-o", "live.html").stderr  # fmt: skip
     assert f"page of the last steps in {recorded / 'live.html'}" in told
     stats = json.loads((recorded / "live.json").read_text())["stats"]
     with browser.opened() as page:

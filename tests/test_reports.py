@@ -90,6 +90,7 @@ def test_a_budget_for_the_process_is_told_as_one() -> None:
     assert "peak in RAM: 500 MiB of tensors\n" in str(whole)
     assert "whole process: 768 MiB of a budget of 1.00 GiB (75%)" in str(whole)
     assert "refused" not in (report.advice(whole) or "")
+    assert "An op was refused: its error says" in report.advice(replace(whole, refused_ops=1))
     assert "too small for this program" in str(replace(whole, process_peak=GIB + 20 * MIB))
     assert "too small" not in str(whole)
 
@@ -126,7 +127,10 @@ def test_a_report_that_cannot_be_written_is_said(capsys: pytest.CaptureFixture[s
 
 def test_advice_fits() -> None:
     assert "Everything fitted" in report.advice(Stats(budget=1, ops=1))
-    assert "at least 2.00 MiB" in report.advice(Stats(budget=MIB, min_budget=2 * MIB, ops=1))
+    refused = Stats(budget=MIB, min_budget=2 * MIB, refused_ops=1, ops=1, policy="lookahead")
+    assert "at least 2.00 MiB" in report.advice(refused)
+    full = replace(refused, min_budget=MIB, min_spill_file=52 * MIB)
+    assert "takes 52.0 MiB or more" in report.advice(full) and "spill file: 52.0 MiB or more" in str(full)
     assert str(Stats()) == "budget: none has been in force"
     slow = Stats(budget=1, read_bytes=1, stall=50 * 10**9, seconds=100.0, steps=1, policy="lookahead")
     assert "waited 50% of the time" in report.advice(slow)

@@ -89,12 +89,15 @@ def test_an_op_that_does_not_fit_is_told(recorded: Path) -> None:
     words = ("run.trace", "--device", "slow.json", "--budget", "100%,5MiB")
     said = outsize(recorded, "simulate", *words).stdout
     assert "Where ops are refused the program would not have come to its end" in said
-    (row,) = (line for line in said.splitlines() if "refused, one op needs" in line)
+    (row,) = (line for line in said.splitlines() if "refused, one op needs at least" in line)
     columns = row.partition("(5.00 MiB)")[2].split()
     assert columns[:2] == ["-", "-"] and columns.count("-") >= 5  # step, x, stall, up, down
     fits, refused = simulated(recorded, *words[1:])["runs"]
     assert fits["ratio"] == pytest.approx(1.0, abs=0.2) and fits["step_seconds"] > 0
     assert refused["ratio"] is None and refused["step_seconds"] is None
+    assert "were raised" not in said
+    said = outsize(recorded, "simulate", "run.trace", "--device", "slow.json", "--budget", "1%").stdout
+    assert "Shares below 8.00 MiB were raised to it." in said
 
 
 MANY_OPS = """\

@@ -126,6 +126,8 @@ def test_what_is_not_a_budget_is_refused(text: str) -> None:
 def test_a_forgotten_unit_is_noticed() -> None:
     with pytest.raises(SizeError, match="did you mean 2GiB"):
         parse_budget("2")
+    with pytest.raises(SizeError, match="budget of 0.5 B .* did you mean 50%"):
+        parse_budget(0.5)
     for text in ("0", "0GiB", "500KiB", "1000000"):  # no unit was left out, or GiB would be absurd
         with pytest.raises(SizeError, match=r"too small to train in \(at least 1.00 MiB\)\.$"):
             parse_budget(text)

@@ -2,6 +2,7 @@
 // small part of it that we use.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <variant>
@@ -24,6 +25,7 @@ struct Error {
   std::string where;
   std::string hint;
   std::string who{};  // the op that `what` goes on to tell of; empty: `what` stands alone
+  std::int64_t needs = 0;  // bytes that would have done, where there were too few and it is known
 
   std::string message() const {
     std::string text = who + what;

@@ -118,6 +118,8 @@ struct SessionStats {
   std::int64_t evictions = 0;           ///< How often something left RAM.
   std::int64_t min_budget = 0;          ///< The smallest budget this program would have run in.
   std::string min_budget_op;            ///< The op that needs it.
+  std::int64_t refused_ops = 0;         ///< That were told of an error in place of running.
+  std::int64_t min_spill_file = 0;      ///< What those refused for want of disk needed; 0: none was.
   std::string mechanism;                ///< How page faults are answered.
   std::string policy;                   ///< As given.
   std::string spill_dir;                ///< Where the spill file is.

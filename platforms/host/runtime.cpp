@@ -472,7 +472,9 @@ Stats Runtime::stats() const {
   s.evictions = e.evictions;
   s.min_budget = m.min_budget();
   s.named_sites = m.names.size();
-  s.min_budget_op = m.op_name(e.need_site, "");
+  s.min_budget_op = e.need_site == 0 ? m.refused_birth : m.op_name(e.need_site, "");
+  s.refused_ops = m.refused_ops;
+  s.min_spill_file = m.min_spill_file;
   s.small_held = m.small->held();
   s.small_live = m.small->live();
   s.arena_bytes = m.space.used();

@@ -78,6 +78,8 @@ struct Stats {
   Bytes min_budget = 0;         // the smallest budget this program would run in, as seen so far
   std::size_t named_sites = 0;
   std::string min_budget_op;    // the op that needs it (name registered with name_site)
+  std::int64_t refused_ops = 0;  // that were told of an error in place of running
+  Bytes min_spill_file = 0;     // the spill file that those refused for want of room in it needed; 0: none was
   Bytes small_held = 0, small_live = 0;
   Bytes arena_bytes = 0;        // address space in use by live extents
   std::string mechanism;        // "userfaultfd+move", "userfaultfd+copy", "signal"

@@ -55,6 +55,8 @@ TEST_F(RuntimeTest, WhatExistsIsReachedThoughRamAndDiskAreFull) {
     auto runtime = make_limited(mechanism);
     std::vector<Tensor> tensors = fill_up(*runtime);
     EXPECT_EQ(static_cast<Bytes>(tensors.size()) * kEach, kMost);
+    EXPECT_EQ(runtime->stats().refused_ops, 1);
+    EXPECT_EQ(runtime->stats().min_spill_file, kMost + kEach - kBudget + 2 * kEach) << "and two to exchange";
     for (int round = 0; round < 3; ++round) {
       for (Tensor& t : tensors) {
         EXPECT_TRUE(t.right()) << "a raw read";

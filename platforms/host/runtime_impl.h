@@ -143,11 +143,11 @@ struct Runtime::Impl {
   void give_pages(ThreadSlot& slot);
   Result<ExtentId> new_extent_in_op(ThreadSlot& slot, Bytes bytes, HostExtent::Kind kind, const char* doing);
   void resolve(std::span<const Operand> operands);
-  Error refusal_error(const ThreadSlot& slot, const char* doing) const;
+  Error refusal_error(const ThreadSlot& slot, const char* doing);
   std::string op_name(SiteId site, const char* otherwise) const;
   void forget_names();
-  Error budget_error(Bytes needed, const char* doing, SiteId site) const;
-  Error told_in_op(Error error, const char* doing, SiteId site) const;
+  Error budget_error(Bytes needed, const char* doing, SiteId site);
+  Error told_in_op(Error error, const char* doing, SiteId site);
   Status wait(ThreadSlot& slot, trace::WaitCause cause, const char* doing, Nanos since);
   Status begin_op(ThreadSlot& slot, SiteId site, std::span<const Operand> operands, bool in_backward);
   void end_op(ThreadSlot& slot);
@@ -258,6 +258,9 @@ struct Runtime::Impl {
   bool io_error_pending = false;
   Error io_error;
   std::optional<Error> no_room;  // a write found no slot, and no transfer failed or began since
+  std::int64_t refused_ops = 0;
+  Bytes min_spill_file = 0;
+  std::string refused_birth;  // who was refused the most outside ops, where only the error knows a name
   const char* stray = nullptr;  // last raw access to no tensor, and how often in a row
   int strays = 0;
   Nanos stall = 0, last_plan = 0;

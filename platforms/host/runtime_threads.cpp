@@ -62,7 +62,9 @@ std::string Runtime::Impl::op_name(SiteId site, const char* otherwise) const {
   return name == names.end() ? otherwise : name->second;
 }
 
-Error Runtime::Impl::budget_error(Bytes needed, const char* doing, SiteId site) const {
+Error Runtime::Impl::budget_error(Bytes needed, const char* doing, SiteId site) {
+  ++refused_ops;
+  if (site == 0 && needed >= engine->stats().need_peak) refused_birth = doing;
   const Bytes kept = pinned();
   const std::string needs = " needs " + mib(needed) + " of tensors in memory at once (operands, results and workspace), ";
   const std::string of_which = kept > 0 ? ", of which " + mib(kept) + " are pinned." : ".";
@@ -86,13 +88,15 @@ Error Runtime::Impl::budget_error(Bytes needed, const char* doing, SiteId site) 
                op_name(site, doing)};
 }
 
-Error Runtime::Impl::refusal_error(const ThreadSlot& waiting, const char* doing) const {
+Error Runtime::Impl::refusal_error(const ThreadSlot& waiting, const char* doing) {
   const SiteId site = waiting.sites.empty() ? 0 : waiting.sites.back();
   if (waiting.refusal == Refusal::kIo) return told_in_op(waiting.error, doing, site);
   return budget_error(waiting.needed, doing, site);
 }
 
-Error Runtime::Impl::told_in_op(Error error, const char* doing, SiteId site) const {
+Error Runtime::Impl::told_in_op(Error error, const char* doing, SiteId site) {
+  ++refused_ops;
+  if (error.code == ErrorCode::kOutOfSpace) min_spill_file = std::max(min_spill_file, error.needs);
   error.who = op_name(site, doing);
   error.what = ": " + error.what;
   return error;

@@ -158,16 +158,16 @@ Error File::no_space(const std::string& what, Bytes size, int error) const {
   if (error != kAtLimit) {
     return Error{error == ENOSPC || error == EDQUOT ? ErrorCode::kOutOfSpace : ErrorCode::kIo,
                  text + ", and fallocate failed: " + errno_text(error) + ".", {},
-                 "Free space there, raise --budget, or name a larger disk with --spill-dir."};
+                 "Free space there, raise --budget, or name a larger disk with --spill-dir.", {}, size};
   }
   if (given_) {
     return Error{ErrorCode::kOutOfSpace, text + ", and its limit is " + mib(limit_) + ".", {},
-                 "Raise --spill-limit to " + mib(size) + " or more, raise --budget, or name a larger disk with "
-                 "--spill-dir."};
+                 "Raise --spill-limit to " + mib(size) + " or more (other ops may need more), raise --budget, or name a "
+                 "larger disk with --spill-dir.", {}, size};
   }
   return Error{ErrorCode::kOutOfSpace, text + ", and of what was free there at the start it may have " + mib(limit_) +
                ": " + mib(kReserveForOthers) + " are left for others.", {},
-               "Free space there and start anew, raise --budget, or name a larger disk with --spill-dir."};
+               "Free space there and start anew, raise --budget, or name a larger disk with --spill-dir.", {}, size};
 }
 
 Error File::no_slot(Bytes bytes, int error) const {

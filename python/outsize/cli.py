@@ -19,10 +19,13 @@ COMMANDS = {
     "simulate": "run a recorded log under a smaller budget, without training",
     "compare": "simulate recorded runs under many policies, budgets and disks, as a table or a page",
     "record": "run a training script and record it as a trace",
+    "report": "run a training script and draw its last steps as a page",
     "trace": "look into a recorded run: a table, a check, or a form that other tools draw",
     "replay": "check that a run's decision log is what the engine decides, and that it may",
     "doctor": "show what this machine offers: memory, disk, page faults, torch",
 }
+
+RUNS = ("run", "record", "report")  # commands that run a script
 
 _OVERVIEW = """\
 usage: outsize COMMAND ...
@@ -143,28 +146,52 @@ def run_parser() -> Parser:
         description="Runs a script as python would, with the bytes of its tensors within a budget.",
     )
     add_run_options(parser)
-    parser.add_argument(
-        "--record", type=output_file, metavar="FILE", help="record a trace of the run there"
-    )
+    add_record_option(parser)
+    add_report_option(parser)
     return parser
 
 
 def record_parser() -> Parser:
+    parser = output_parser("record", "FILE", "the trace", "records it as a trace")
+    add_report_option(parser)
+    return parser
+
+
+def report_parser() -> Parser:
+    parser = output_parser("report", "PAGE", "the page", "draws its last steps as a page")
+    add_record_option(parser)
+    return parser
+
+
+def output_parser(command: str, metavar: str, what: str, does: str) -> Parser:
+    """Of a command that is `outsize run` with one more file."""
     parser = Parser(
-        prog="outsize record",
-        usage="outsize record [options] {SCRIPT | -m MODULE | -c CODE} [args...] -o FILE",
-        description="Runs a script as `outsize run` does and records it as a trace.",
+        prog=f"outsize {command}",
+        usage=f"outsize {command} [options] {{SCRIPT | -m MODULE | -c CODE}} [args...] -o {metavar}",
+        description=f"Runs a script as `outsize run` does and {does}.",
     )
     parser.add_argument(
         "-o",
         "--output",
-        dest="record",
+        dest=command,
         type=output_file,
-        metavar="FILE",
-        help="the trace; stands before the script, or as the last two words",
+        metavar=metavar,
+        help=f"{what}; stands before the script, or as the last two words",
     )
     add_run_options(parser)
     return parser
+
+
+def add_record_option(parser: Parser) -> None:
+    parser.add_argument(
+        "--record", type=output_file, metavar="FILE", help="record a trace of the run there"
+    )
+
+
+def add_report_option(parser: Parser) -> None:
+    parser.add_argument(
+        "--report", type=output_file, metavar="PAGE", help="write a page that shows the last steps there"
+    )
 
 
 def add_run_options(parser: Parser) -> None:
@@ -191,9 +218,6 @@ def add_run_options(parser: Parser) -> None:
     add_engine_options(parser)
     parser.add_argument(
         "--json", type=output_file, metavar="FILE", help="write the end report there (- for stdout)"
-    )
-    parser.add_argument(
-        "--report", type=output_file, metavar="PAGE", help="write a page that shows the last steps there"
     )
     parser.add_argument("--decision-log", default="", metavar="FILE", help="log every decision")
     parser.add_argument(
@@ -250,16 +274,23 @@ def command_run(argv: Sequence[str]) -> int:
 
 
 def command_record(argv: Sequence[str]) -> int:
-    parser = record_parser()
+    return run_with_output("record", record_parser(), argv, "run.trace")
+
+
+def command_report(argv: Sequence[str]) -> int:
+    return run_with_output("report", report_parser(), argv, "page.html")
+
+
+def run_with_output(command: str, parser: Parser, argv: Sequence[str], example: str) -> int:
     ours, target, kind = split_target(parser, argv)
     args = parser.parse_args(ours)
-    if args.record is None and len(target) > 2 and target[-2] in ("-o", "--output"):
+    if getattr(args, command) is None and len(target) > 2 and target[-2] in ("-o", "--output"):
         args = parser.parse_args([*ours, *target[-2:]])
         target = target[:-2]
-    if args.record is None or not (target or kind):
-        fail("record what, and where to? Write `outsize record [options] script.py -o run.trace`.")
+    if getattr(args, command) is None or not (target or kind):
+        fail(f"{command} what, and where to? Write `outsize {command} [options] script.py -o {example}`.")
     args.behind, args.budget_behind = behind_the_script(parser, ours, target)
-    return run_target("record", args, target, kind)
+    return run_target(command, args, target, kind)
 
 
 def run_target(command: str, args: argparse.Namespace, target: list[str], kind: str) -> int:
@@ -354,18 +385,19 @@ def main(argv: Sequence[str] | None = None) -> None:
         "simulate": command_simulate,
         "compare": command_compare,
         "record": command_record,
+        "report": command_report,
         "trace": command_trace,
         "replay": command_replay,
     }[words[0]]
     try:
         code = handler(words[1:])
     except KeyboardInterrupt:
-        if words[0] in ("run", "record"):  # the script's own
+        if words[0] in RUNS:  # the script's own
             raise
         print(f"outsize {words[0]}: interrupted.", file=sys.stderr)
         code = 130
     except BrokenPipeError:  # whoever read what we print has read enough
-        if words[0] in ("run", "record"):
+        if words[0] in RUNS:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 141

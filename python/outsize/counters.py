@@ -44,6 +44,8 @@ class Stats:
     evictions: int = 0
     min_budget: int = 0  # the smallest budget this program would run in, as seen so far
     min_budget_op: str = ""
+    refused_ops: int = 0  # that were told of an error in place of running
+    min_spill_file: int = 0  # what those refused for want of room in it needed; 0: none was
     small_held: int = 0
     small_live: int = 0
     arena_bytes: int = 0

@@ -46,6 +46,8 @@ def rows(stats: Stats) -> list[tuple[str, str]]:
         table.append(("untracked", _untracked(stats)))
     if stats.raw_faults:
         table.append(("raw accesses", format_count(stats.raw_faults, "page fault")))
+    if stats.min_spill_file:
+        table.append(("spill file", f"{format_bytes(stats.min_spill_file)} or more would have done"))
     table.append(("smallest budget", _smallest(stats)))
     return table
 
@@ -132,11 +134,9 @@ def _smallest(stats: Stats) -> str:
 
 def advice(stats: Stats) -> str | None:
     """The one thing most worth trying next, if there is one."""
-    if stats.budget and stats.min_budget > stats.budget and not stats.process_budget:
-        return (
-            f"An op was refused: it needs a budget of at least {format_bytes(stats.min_budget)}, and"
-            " others may need more."
-        )
+    refused = _of_refused(stats)
+    if refused is not None:
+        return refused
     if stats.budget and not stats.read_bytes and not stats.write_bytes:
         return "Everything fitted: nothing had to move."
     if stats.budget and not stats.steps and stats.policy == "lookahead":
@@ -151,6 +151,24 @@ def advice(stats: Stats) -> str | None:
             f"Ops waited {stats.stall_share:.0%} of the time for bytes to move: a larger --budget"
             " or a faster --spill-dir would help most (`outsize doctor` measures the disk)."
         )
+    return None
+
+
+def _of_refused(stats: Stats) -> str | None:
+    """Ops may be refused for several reasons: the one that hides the others."""
+    if stats.budget and stats.min_budget > stats.budget and not stats.process_budget:
+        return (
+            f"An op was refused: it needs a budget of at least {format_bytes(stats.min_budget)}, and"
+            " others may need more."
+        )
+    if stats.min_spill_file:
+        return (
+            "An op was refused for want of room to spill to: that takes"
+            f" {format_bytes(stats.min_spill_file)} or more, as other ops may need more. A larger --budget"
+            " takes less."
+        )
+    if stats.refused_ops:
+        return "An op was refused: its error says what it needs, and other ops may need more."
     return None
 
 

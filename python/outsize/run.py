@@ -23,8 +23,9 @@ def run(args: argparse.Namespace, target: list[str], kind: str) -> None:
     if args.budget_behind and not told and not args.quiet:
         _tell_behind(args.behind)  # now: the whole training would run under another budget
         told = True
+    supervisor = Supervisor(args)
     if not api.turned_off():
-        Supervisor(args).install()
+        supervisor.install()
     elif args.json or args.record or args.report:
         what = "trace" if args.record else "report"
         print(f"outsize: turned off (OUTSIZE=0), so there is no {what} to write.", file=sys.stderr)
@@ -32,9 +33,21 @@ def run(args: argparse.Namespace, target: list[str], kind: str) -> None:
     try:
         how(target[0], target[1:])
     except SystemExit as error:
+        supervisor.how_it_ended = ended_by(error)
         if error.code == WRONG_USAGE and not told:
             _tell_behind(args.behind)
         raise
+    except BaseException as error:
+        supervisor.how_it_ended = ended_by(error)
+        raise
+
+
+def ended_by(error: BaseException) -> dict[str, Any]:
+    """Not the exception itself: it keeps frames alive, and what they hold."""
+    if not isinstance(error, SystemExit):
+        return {"exit_code": 1, "exception": f"{type(error).__name__}: {error}"}
+    code = error.code if isinstance(error.code, int) else int(error.code is not None)
+    return {"exit_code": code, "exception": None}
 
 
 WRONG_USAGE = 2  # what argparse exits with
@@ -58,6 +71,7 @@ class Supervisor:
         self._session: Any = None
         self._page: Any = None
         self._pid = os.getpid()
+        self.how_it_ended: dict[str, Any] = {"exit_code": 0, "exception": None}
 
     def install(self) -> None:
         _log_to_stderr_unless_configured()
@@ -96,6 +110,10 @@ class Supervisor:
         if self._session is None:
             if not self._started and not self._args.quiet:
                 print("outsize: the program never imported torch.", file=sys.stderr)
+            if self._args.json:
+                from outsize.counters import Stats
+
+                self._write_json(Stats())
             return
         from outsize import report
 
@@ -110,9 +128,15 @@ class Supervisor:
                 if ended and last is not stats:
                     report.print_report(last, title="outsize, the program's own last budget")
         if self._args.json:
-            report.write_json(self._args.json, report.as_json(stats, self.options()))
+            self._write_json(stats)
         if self._page is not None:
             self._write_page(stats, report.rows(stats))
+
+    def _write_json(self, stats: Any) -> None:
+        from outsize import report
+
+        facts = {**report.as_json(stats, self.options()), "run": self.how_it_ended}
+        report.write_json(self._args.json, facts)
 
     def _write_page(self, stats: Any, table: list[tuple[str, str]]) -> None:
         from outsize.record import script

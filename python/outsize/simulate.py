@@ -14,7 +14,7 @@ from outsize.cli import Parser, fail
 from outsize.device import PROFILES, device_of, retimed
 from outsize.progress import progress
 from outsize.simulator import load_simulator
-from outsize.units import GIB, format_bytes, format_count, format_seconds
+from outsize.units import GIB, SMALLEST_SHARE, format_bytes, format_count, format_seconds
 
 
 class SimrdLog(Protocol):
@@ -164,7 +164,7 @@ def verdict(run: dict[str, Any]) -> str:
     refused = run["refused_for_budget"] + run["refused_for_space"]
     if not refused:
         return ""
-    return f"{refused:,} refused, one op needs {format_bytes(run['needed_bytes'])}"
+    return f"{refused:,} refused, one op needs at least {format_bytes(run['needed_bytes'])}"
 
 
 def simulate_trace(sim: Sim, args: argparse.Namespace) -> dict[str, Any]:
@@ -241,6 +241,8 @@ def show(found: dict[str, Any]) -> None:
         " compute, or the disk's time for the bytes that Belady's rule would move.",
         soft_wrap=True,
     )
+    if any(run["budget"].endswith("%") and run["budget_bytes"] == SMALLEST_SHARE for run in found["runs"]):
+        console.print(f"Shares below {format_bytes(SMALLEST_SHARE)} were raised to it.")
     if any(verdict(run) for run in found["runs"]):
         console.print(
             "Where ops are refused the program would not have come to its end: no time, no ratio.",

@@ -145,9 +145,13 @@ def parse_budget(text: str | int | float) -> Budget:
         )
     size = parse_size(text)
     if size < SMALLEST_BUDGET:
-        meant = f"; did you mean {match[1]}GiB?" if not match[2] and 0 < size < 1024 else "."
+        meant = "."
+        if not match[2] and 0 < float(match[1]) < 1:
+            meant = f"; did you mean {float(match[1]) * 100:g}%?"
+        elif not match[2] and 0 < size < 1024:
+            meant = f"; did you mean {match[1]}GiB?"
         raise SizeError(
-            f"A budget of {format_bytes(size)} is too small to train in (at least"
+            f"A budget of {format_bytes(size) if size or match[2] else written + ' B'} is too small to train in (at least"
             f" {format_bytes(SMALLEST_BUDGET)}){meant}"
         )
     return Budget(written, bytes=size)

@@ -13,6 +13,7 @@ from typing import Any
 
 from outsize import machine, report
 from outsize.bench import memory, results, workloads
+from outsize.bench.predict import predict
 from outsize.bench.progress import Progress
 from outsize.bench.runner import Run, WorkerError, count_peaks, take_turns
 from outsize.bench.swap import SwapUnavailable, kernel_swap
@@ -62,6 +63,11 @@ def parser() -> Parser:
     result.add_argument("--peak", type=size, metavar="SIZE", help="plain's peak, if known already")
     result.add_argument("--disk-sample", default="8GiB", type=size, metavar="SIZE", help="(8GiB)")
     result.add_argument("--no-disk", action="store_true", help="do not measure the disk")
+    result.add_argument(
+        "--predict",
+        action="store_true",
+        help="simulate every run first, from a recorded trace; with --json also written before any runs",
+    )
     result.add_argument("--json", type=output_file, metavar="FILE", help="write everything there")
     result.add_argument("--quick", action="store_true", help="a smoke test: toy size, few steps")
     add_engine_options(result)
@@ -74,7 +80,7 @@ def main(argv: Sequence[str]) -> int:
     args = parser().parse_args(words[:cut])
     extra = words[cut + 1 :]
     if args.quick:
-        args.steps, args.warmup, args.no_disk = 2, 2, True
+        args.steps, args.warmup, args.no_disk, args.disk_sample = 2, 2, not args.predict, "64MiB"
         extra = extra or ["--tiny"]
     try:
         workload = workloads.find(args.workload, extra)
@@ -107,6 +113,8 @@ def bench(workload: Workload, args: argparse.Namespace) -> results.Outcome:
     outcome.disk_before, torch_version = measure_disk(args)
     outcome.machine |= torch_version
     steps = args.warmup + args.steps
+    if args.predict:
+        add_predictions(outcome, workload, args)
     with Progress(
         f"Timing {workload.name}", {r.label: steps for r in outcome.runs}, {}
     ) as progress:
@@ -116,6 +124,20 @@ def bench(workload: Workload, args: argparse.Namespace) -> results.Outcome:
         run_under_swap(outcome, workload, args)
     outcome.disk_after, _ = measure_disk(args)
     return outcome
+
+
+def add_predictions(outcome: results.Outcome, workload: Workload, args: argparse.Namespace) -> None:
+    """Before anything that is predicted has run; `--json` proves it."""
+    if "read" not in outcome.disk_before:
+        why = outcome.disk_before.get("error", "leave --no-disk out")
+        raise WorkloadError(f"--predict needs the disk's bandwidths: {why}.")
+    steps = args.warmup + args.steps
+    with Progress("Recording", {"recording": steps}, {}) as bar:
+        outcome.notes += predict(
+            workload, outcome.runs, outcome.disk_before, steps, outcome.peak_tensor_bytes, bar.told
+        )
+    if args.json and args.json != "-":
+        report.write_json(args.json, outcome.as_json())
 
 
 def contestants(workload: Workload, args: argparse.Namespace, peak: int) -> list[Run]:

@@ -60,6 +60,11 @@ class Outcome:
         first = measured[run.warmup - 1] if run.warmup else 0
         return float(measured[-1] - first) / (len(measured) - run.warmup)
 
+    def prediction_error(self, run: Run) -> float | None:
+        """Of the median step, as a share of what was measured; above 0: it was predicted to take longer."""
+        median = self.median(run)
+        return run.predicted_seconds / median - 1 if median and run.predicted_seconds else None
+
     def losses_equal(self, run: Run) -> bool | None:
         """Whether every loss has plain's bits; None: nothing to compare."""
         reference = self.plain or next((r for r in self.runs if r.losses and not r.failure), None)
@@ -111,6 +116,9 @@ class Outcome:
             "step_seconds": run.step_seconds,
             "median_step_seconds": self.median(run),
             "ratio_to_plain": self.ratio(run),
+            "predicted_step_seconds": run.predicted_seconds,
+            "predicted_steps": run.predicted_steps,
+            "prediction_error": self.prediction_error(run),
             "losses": run.losses,
             "losses_equal": self.losses_equal(run),
             "imports_rss_bytes": run.imports_rss,
@@ -126,7 +134,7 @@ class Outcome:
 
 COLUMNS = (
     "run", "budget", "peak", "peak RSS", "step", "÷ plain", "up/step", "down/step", "stall/step",
-    "÷ limit*", "losses equal",
+    "÷ limit*", "predicted", "losses equal",
 )  # fmt: skip
 
 
@@ -150,8 +158,15 @@ def cells(outcome: Outcome, run: Run) -> list[str]:
         format_bytes(down) if down is not None else "-",
         f"{stall:.2f} s" if stall is not None else "-",
         f"{median / limit[0]:.2f} ({limit[1]})" if limit and median else "-",
+        _predicted(run, outcome.prediction_error(run)),
         equal,
     ]
+
+
+def _predicted(run: Run, error: float | None) -> str:
+    if run.predicted_seconds is None:
+        return "-"
+    return f"{run.predicted_seconds:.3g} s" + (f" ({error:+.0%})" if error is not None else "")
 
 
 def print_table(outcome: Outcome, stream: TextIO | None = None) -> None:
@@ -197,6 +212,8 @@ def footnotes(outcome: Outcome) -> list[str]:
             "* limit: max(plain's step, down ÷ write, up ÷ read, both ÷ mixed bandwidth) with the"
             " bytes that were in fact moved, not the fewest that an omniscient planner would move."
         )
+    if any(run.predicted_seconds for run in outcome.runs):
+        lines.append("predicted: simulated before any of these ran, from a trace with room for all and the disk before.")
     lines.append(f"Steps in seconds, {outcome.warmup} warm-up | {outcome.steps} counted, in turns:")
     for run in outcome.runs:
         times = [f"{time:.3g}" if time is not None else "(built)" for time in run.step_seconds]

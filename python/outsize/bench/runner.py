@@ -40,6 +40,8 @@ class Run:
     environment: dict[str, str] = field(default_factory=dict)
     prefix: tuple[str, ...] = ()  # a command that becomes the worker (enters a cgroup first)
     step_seconds: list[float | None] = field(default_factory=list)  # None: it built the model too
+    predicted_steps: list[float] = field(default_factory=list)  # seconds of the counted ones, before it ran
+    predicted_seconds: float | None = None  # their median
     losses: list[str] = field(default_factory=list)
     imports_rss: int = 0
     peak_rss: int = 0
