@@ -38,7 +38,11 @@ class ArenaAllocator final : public c10::Allocator {
       c10::profiledCPUMemoryReporter().OutOfMemory(bytes);
       Error error = block.error();
       const bool in_op = gate.state().depth > 1;
-      if (!in_op && !error.who.empty()) error.who = birth_name(error.who);
+      if (!in_op && !error.who.empty()) {
+        std::string name = birth_name(error.who);
+        gate.runtime()->rename_refused(error.who, name);
+        error.who = std::move(name);
+      }
       throw_error(error);
     }
     return *block;

@@ -192,6 +192,8 @@ class Runtime {
   // addresses stay valid and deallocate still works. Fails, changing nothing, if RAM cannot hold it.
   Status shutdown();
 
+  // Whoever was refused is called `name`, as its Error was until now `who`; for stats().
+  void rename_refused(const std::string& who, const std::string& name);
   Stats stats() const;
 
   struct Impl;  // runtime_impl.h

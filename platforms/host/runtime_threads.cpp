@@ -88,6 +88,12 @@ Error Runtime::Impl::budget_error(Bytes needed, const char* doing, SiteId site) 
                op_name(site, doing)};
 }
 
+void Runtime::rename_refused(const std::string& who, const std::string& name) {
+  Impl& m = *the_impl();
+  std::lock_guard guard(m.lock);
+  if (m.refused_birth == who) m.refused_birth = name;
+}
+
 Error Runtime::Impl::refusal_error(const ThreadSlot& waiting, const char* doing) {
   const SiteId site = waiting.sites.empty() ? 0 : waiting.sites.back();
   if (waiting.refusal == Refusal::kIo) return told_in_op(waiting.error, doing, site);

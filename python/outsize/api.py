@@ -82,7 +82,8 @@ def enable(
     if budget_rss is not None and budget not in ("auto", None):
         raise ValueError("Give budget (for tensors) or budget_rss (for the whole process), not both.")
     from outsize import compiled
-    from outsize.session import Options, Session
+    from outsize.options import Options
+    from outsize.session import Session
 
     options = Options.checked(
         {
@@ -156,7 +157,7 @@ def doctor(
     Bytes, and bytes a second for the disk's `read`, `write`, `mixed_read` and `mixed_write`.
     """
     from outsize.checkup import examine
-    from outsize.session import Options
+    from outsize.options import Options
 
     options = Options.checked({"spill_dir": spill_dir})
     return examine(options.spill_dir, "1GiB" if sample is None else sample)

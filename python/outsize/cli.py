@@ -152,23 +152,27 @@ def run_parser() -> Parser:
 
 
 def record_parser() -> Parser:
-    parser = output_parser("record", "FILE", "the trace", "records it as a trace")
+    parser = output_parser(
+        "record", "FILE", "the trace", description="Runs a script as `outsize run` does and records it as a trace."
+    )
     add_report_option(parser)
     return parser
 
 
 def report_parser() -> Parser:
-    parser = output_parser("report", "PAGE", "the page", "draws its last steps as a page")
+    parser = output_parser(
+        "report", "PAGE", "the page", description="Runs a script as `outsize run` does and draws its last steps as a page."
+    )
     add_record_option(parser)
     return parser
 
 
-def output_parser(command: str, metavar: str, what: str, does: str) -> Parser:
+def output_parser(command: str, metavar: str, what: str, description: str) -> Parser:
     """Of a command that is `outsize run` with one more file."""
     parser = Parser(
         prog=f"outsize {command}",
         usage=f"outsize {command} [options] {{SCRIPT | -m MODULE | -c CODE}} [args...] -o {metavar}",
-        description=f"Runs a script as `outsize run` does and {does}.",
+        description=description,
     )
     parser.add_argument(
         "-o",

@@ -79,7 +79,7 @@ class Supervisor:
         launcher.AfterTorch(self._start).install()
 
     def options(self) -> dict[str, Any]:
-        from outsize.session import Options
+        from outsize.options import Options
 
         return {field.name: getattr(self._args, field.name) for field in fields(Options)}
 

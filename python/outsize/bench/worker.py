@@ -111,6 +111,13 @@ class Gate:
 
         return api.stats().as_dict()
 
+    def end_recording(self) -> None:
+        from outsize import api
+
+        session = api.session()
+        if session is not None and session.recording is not None:
+            session.recording.end()  # we leave at once, and a trace has an end record
+
     def say(self, **event: Any) -> None:
         try:
             self._out.write(json.dumps(event | memory_of_process()) + "\n")
@@ -147,6 +154,7 @@ def main() -> None:
         gate.say(event="error", message=f"{type(error).__name__}: {error}")
         raise
     sys.stdout.flush()
+    gate.end_recording()
     gate.say(event="end", stats=gate._stats())
     gate.leave(0)
 
