@@ -63,7 +63,8 @@ Result<Overview> look_over(const std::string& path, const traces::Cancelled& can
 
 class Writer {
  public:
-  Writer(Overview overview, const Roofline* device) : overview_(std::move(overview)), device_(device) {
+  Writer(Overview overview, const Roofline* device, ObjectIs object)
+      : overview_(std::move(overview)), device_(device), object_is_(object) {
     out_.threads_overlap = overview_.overlap;
     rows_.resize(1);
     out_.program.threads.resize(1);
@@ -127,6 +128,7 @@ class Writer {
 
   Overview overview_;
   const Roofline* device_;  // null: times are as recorded
+  ObjectIs object_is_;
   TraceProgram out_;
   std::vector<Row> rows_;
   std::map<ThreadId, std::size_t> row_of_;
@@ -257,7 +259,9 @@ void Writer::birth(const Event& event) {
   const bool file = event.kind == Kind::kAdopt && event.flag;
   const bool outside = rows_[at_].depth == 0 && !file;
   if (outside) add(Action::Kind::kOpBegin);  // as the live driver makes one up
-  if (event.kind == Kind::kAdopt) {
+  if (object_is_ == ObjectIs::kStorage) {
+    large_birth(event.bytes, event.kind == Kind::kAdopt ? Action::Kind::kAdopt : Action::Kind::kBirth, file);
+  } else if (event.kind == Kind::kAdopt) {
     adoption(event.bytes, file);
   } else if (event.bytes >= kLargeBytes) {
     large_birth(event.bytes, Action::Kind::kBirth, false);
@@ -269,7 +273,7 @@ void Writer::birth(const Event& event) {
 
 void Writer::large_birth(Bytes bytes, Action::Kind kind, bool file) {
   ++objects_.back().count;
-  const ObjectId object = new_object(round_up(bytes, kPageBytes));
+  const ObjectId object = new_object(object_is_ == ObjectIs::kStorage ? bytes : round_up(bytes, kPageBytes));
   Action& action = add(kind);
   action.object = object;
   action.bytes = bytes_[object];
@@ -329,12 +333,12 @@ TraceProgram Writer::finish() {
 }  // namespace
 
 Result<TraceProgram> read_trace_program(const std::string& path, const traces::Cancelled& cancelled,
-                                        const Roofline* device) {
+                                        const Roofline* device, ObjectIs object) {
   Result<Overview> overview = look_over(path, cancelled);
   if (!overview) return overview.error();
   auto file = traces::FileReader::open(path, cancelled);
   if (!file) return file.error();
-  Writer writer(std::move(*overview), device);
+  Writer writer(std::move(*overview), device, object);
   const Status read = (*file)->each([&](const Event& event) { writer.see(event); });
   if (!read) return read.error();
   return writer.finish();

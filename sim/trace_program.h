@@ -8,6 +8,8 @@
 // For another device the measured times are replaced: each op that has no other inside takes what the roofline
 // says (roofline.h), and what passed between such ops is taken to be hidden behind them.
 //
+// A model with an allocator of its own (sim/uvm) takes the storages as they were instead: one object each, of their bytes.
+//
 // Where two threads were inside ops at once each keeps its own row of actions, and nothing but time holds
 // them together; else all actions stand in one row.
 #pragma once
@@ -33,8 +35,11 @@ struct TraceProgram {
   std::unordered_map<SiteId, std::string> names;  // of op sites
 };
 
+// What an object of the program is.
+enum class ObjectIs : std::uint8_t { kExtent, kStorage };
+
 // Errors are the reader's (trace_file.h). With a `device` the times are that device's.
 Result<TraceProgram> read_trace_program(const std::string& path, const traces::Cancelled& cancelled = nullptr,
-                                        const Roofline* device = nullptr);
+                                        const Roofline* device = nullptr, ObjectIs object = ObjectIs::kExtent);
 
 }  // namespace outsize::sim

@@ -56,10 +56,10 @@ class TraceProgramTest : public testing::Test {
     e.storage = storage;
     put(e);
   }
-  TraceProgram program(const Roofline* device = nullptr) {
+  TraceProgram program(const Roofline* device = nullptr, ObjectIs object = ObjectIs::kExtent) {
     EXPECT_TRUE(file_->encoder().finish(now_).ok());
     EXPECT_TRUE(file_->close().ok());
-    auto read = read_trace_program(path_, nullptr, device);
+    auto read = read_trace_program(path_, nullptr, device, object);
     EXPECT_TRUE(read.ok()) << read.error().message();
     return read.ok() ? std::move(*read) : TraceProgram{};
   }
@@ -158,6 +158,23 @@ TEST_F(TraceProgramTest, WhatIsAdoptedComesInPieces) {
             "adopt:0 adopt:1 adopt:2 work:10 op work:1 end death:0 death:1 death:2");
   EXPECT_EQ(read.program.threads[0][4].operands.size(), 3U);
   EXPECT_TRUE(read.program.threads[0][0].flag) << "it lies below";
+}
+
+TEST_F(TraceProgramTest, StoragesStayWhatTheyWereForAModelWithAnAllocatorOfItsOwn) {
+  op(1, {});
+  const trace::StorageId small = birth(100);
+  const trace::StorageId large = birth(kLargeBytes + 1);
+  end(5);
+  death(small);
+  birth(5 * kMiB, Event::Kind::kAdopt);
+  op(2, {{large, Access::kRead}});
+  end(5);
+  const TraceProgram read = program(nullptr, ObjectIs::kStorage);
+  const auto& actions = read.program.threads[0];
+  EXPECT_EQ(kinds(actions), "work:10 op birth:0 birth:1 work:5 end death:0 op adopt:2 end work:10 op work:5 end");
+  EXPECT_EQ(actions[2].bytes, 100);
+  EXPECT_EQ(actions[3].bytes, kLargeBytes + 1);
+  EXPECT_EQ(read.peak, kLargeBytes + 1 + 5 * kMiB);
 }
 
 TEST_F(TraceProgramTest, BirthsOutsideOpsAreGivenOne) {

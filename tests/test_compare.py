@@ -49,6 +49,14 @@ def test_every_policy_budget_and_disk_has_a_run_as_simulate_has_it(recorded: Pat
             assert refused["step_seconds"] is None and "one op needs" in refused["reason"]
 
 
+def test_models_of_other_systems_are_drawn_as_well(recorded: Path) -> None:
+    found = compared(recorded, "--policy", "uvm,deepum-blocks", "--budget", "50%", "--device", "slow.json",
+                     "-o", "uvm.html")  # fmt: skip
+    assert [run["policy"] for run in found["runs"]] == ["uvm", "deepum-blocks"]
+    assert all(run["stall_seconds"] > 0 and not run["reason"] for run in found["runs"])
+    assert "deepum-blocks" in (recorded / "uvm.html").read_text()
+
+
 def test_the_table_has_a_dash_and_a_reason_where_a_budget_is_too_small(recorded: Path) -> None:
     lines = outsize(recorded, "compare", "run.trace", *ASKED).stdout.splitlines()
     rows = [line.split() for line in lines if " ondemand " in line or " lookahead " in line]

@@ -75,6 +75,23 @@ def test_another_processor_times_the_ops_and_it_is_told(recorded: Path) -> None:
     assert "roofline" not in said
 
 
+def test_unified_memory_and_deepum_on_it_are_modelled(recorded: Path) -> None:
+    policies = ("uvm", "uvm:fault-us=0", "deepum-blocks", "deepum-blocks:invalidation=off,degree=8")
+    found = simulated(recorded, "--device", "slow.json", "--budget", "50%,5MiB", "--policy", ",".join(policies))
+    runs = {run["policy"]: run for run in found["runs"] if run["budget"] == "50%"}
+    for run in runs.values():
+        assert run["problems"] == [] and run["refused_for_budget"] == 0
+        assert run["budget_bytes"] >= run["peak_bytes"] > 0 == run["peak_bytes"] % (2 * MIB)
+        assert run["ratio"] > 1 and run["stall_ns"] > 0 < run["evictions"]
+    assert runs["uvm"]["stall_ns"] > runs["uvm:fault-us=0"]["stall_ns"]
+    assert runs["uvm"]["time_ns"] - runs["uvm"]["stall_ns"] == runs["deepum-blocks"]["time_ns"] - runs[
+        "deepum-blocks"]["stall_ns"]  # the ops take as long
+    assert runs[policies[2]]["write_bytes"] < runs[policies[3]]["write_bytes"] <= runs["uvm"]["write_bytes"] * 1.2
+    for run in found["runs"]:
+        if run["budget"] == "5MiB":
+            assert run["refused_for_budget"] > 0 and run["needed_bytes"] > 5 * MIB and run["step_seconds"] is None
+
+
 def test_every_profile_says_where_its_numbers_are_from() -> None:
     from outsize.device import PROFILES, device_of
 
@@ -147,6 +164,7 @@ def test_ctrl_c_ends_a_run_that_takes_long(tmp_path: Path) -> None:
     (["run.trace", "--device", "train.py"], "train.py holds no disk's bandwidths: make one with: outsize doctor"),
     (["train.py", "--device", "slow.json"], "train.py: the file is no trace of outsize"),
     (["run.trace", "--device", "slow.json", "--policy", "best"], "best"),
+    (["run.trace", "--device", "slow.json", "--policy", "uvm:chaining=off"], "is no setting of policy uvm"),
     (["run.trace", "--device", "slow.json", "--budget", "much"], "'much' is not a size"),
 ])  # fmt: skip
 def test_what_cannot_be_is_told_in_one_line(recorded: Path, words: list[str], told: str) -> None:

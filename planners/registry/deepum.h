@@ -1,6 +1,4 @@
-// Makes the policy `deepum` from its settings, as they stand behind the colon of its name:
-// "deepum:chaining=off,degree=16". A size is a decimal number from 1 on (key-operands from 0 on),
-// a switch is on or off.
+// Makes the policy `deepum` from its settings (settings.h).
 #pragma once
 
 #include "planners/registry/policies.h"

@@ -51,7 +51,7 @@ void BlockTables::learn(std::uint32_t execution, std::span<const BlockId> blocks
 
 void BlockTables::visit(BlockId block) {
   if (block >= stamp_.size()) stamp_.resize(block + 1 + block / 2, 0);
-  if (stamp_[block] == walks_ || walk_.size() == kWalkMax) return;
+  if (stamp_[block] == walks_ || walk_.size() == walk_max_) return;
   stamp_[block] = walks_;
   walk_.push_back(block);
 }

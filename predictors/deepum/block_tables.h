@@ -17,19 +17,17 @@ namespace outsize::deepum {
 
 class BlockTables {
  public:
-  // No walk gives more blocks than this.
-  static constexpr std::size_t kWalkMax = 64;
-
   explicit BlockTables(const PredictorOptions& options)
       : rows_(options.rows), ways_(options.ways), successors_(options.successors),
-        levels_(options.levels), entry_words_(1 + options.levels * options.successors),
+        levels_(options.levels), walk_max_(options.walk),
+        entry_words_(1 + options.levels * options.successors),
         table_words_(kHead + static_cast<std::size_t>(rows_) * ways_ * entry_words_) {}
   // Makes room for the tables of execution IDs below `count`.
   void ensure(std::uint32_t count) { words_.resize(count * table_words_, kNone); }
   void clear(std::uint32_t execution);
   // What the op used this time, in order.
   void learn(std::uint32_t execution, std::span<const BlockId> blocks);
-  // What it is expected to use, each block once, start first; a view until the next walk.
+  // What it is expected to use, each block once and `walk` at most, start first; a view until the next walk.
   std::span<const BlockId> walk(std::uint32_t execution);
   Bytes bytes() const {
     return static_cast<Bytes>((words_.capacity() + stamp_.capacity()) * sizeof(std::uint32_t));
@@ -45,7 +43,7 @@ class BlockTables {
   std::uint32_t* touch(std::uint32_t execution, BlockId block);
   void visit(BlockId block);
 
-  std::uint32_t rows_, ways_, successors_, levels_;
+  std::uint32_t rows_, ways_, successors_, levels_, walk_max_;
   std::size_t entry_words_, table_words_;
   std::vector<std::uint32_t> words_;  // the tables, one after another
   std::vector<BlockId> walk_;         // scratch

@@ -2,10 +2,7 @@
 // without any notion of a step.
 //
 // Every op has an execution ID, from its site and the blocks that it is given. When one begins, the
-// tables learn what followed what and which blocks it uses. The chain then goes on ahead of it: which
-// execution ID comes next, which blocks that uses from its start block to its end block, what comes
-// after that, and so on, `degree` ops ahead. As long as it comes true, each op adds one at the end. When
-// it does not, the chain starts again at the op that came instead.
+// tables learn what followed what and which blocks it uses, and the chain (chain.h) goes on ahead of it.
 //
 // The algorithm is that of Jung, Kim and Lee, "DeepUM: Tensor Migration and Prefetching in Unified
 // Memory" (ASPLOS 2023), on extents; docs/adr/0010-deepum.md says where it departs from the paper.
@@ -14,15 +11,11 @@
 // op and every extent has been seen.
 #pragma once
 
-#include <utility>
 #include <vector>
 
 #include "core/plan/predictor.h"
 #include "predictors/deepum/block_names.h"
-#include "predictors/deepum/block_tables.h"
-#include "predictors/deepum/executions.h"
-#include "predictors/deepum/options.h"
-#include "predictors/deepum/window.h"
+#include "predictors/deepum/chain.h"
 
 namespace outsize::deepum {
 
@@ -34,42 +27,32 @@ class DeepumPredictor final : public Predictor {
   void on_birth(ExtentId id, Bytes bytes) override;
   void on_death(ExtentId id, Bytes bytes) override;
   void on_step(Nanos) override {}  // DeepUM knows no steps
-  Position position() const override { return position_; }
+  Position position() const override { return chain_.position(); }
   Position next_use(ExtentId id) const override;
   std::size_t upcoming(std::span<Upcoming> out) const override;
   Bytes demand_within(Nanos nanos) const override;
   // An op came that was not foreseen: what stood in the chain is no longer expected. What the chain
   // gains at its end is not told, it is one op's worth: planners ask when it matters to them.
-  bool take_rekeyed() override { return std::exchange(rekeyed_, false); }
+  bool take_rekeyed() override { return chain_.take_rekeyed(); }
   Bytes table_bytes() const override;
 
  private:
   std::uint64_t key_of(const OpEvent& op);
-  void learn(ExecutionId id, Nanos now);
-  void extend();
+  void judge_running(Nanos now);
   struct Demand;  // births less deaths along the chain
 
-  // Ops the chain may gain in one op: bounds the cost of starting again.
-  static constexpr std::uint32_t kExtendMax = 8;
-  PredictorOptions options_;
+  Chain chain_;
   BlockNames names_;
-  Executions executions_;
-  BlockTables tables_;
-  Window window_;
   struct Bearer {
     ExecutionId id = kNone;
     Position run = 0;  // which of its runs: where that stood
   };
   std::vector<Bearer> bearers_;        // by extent
   std::vector<BlockId> blocks_;        // scratch: of the running op, in operand order
-  Context context_ = kNoContext;       // before the running op
-  ExecutionId running_ = kNone;
   SiteId site_ = 0;                    // of the running op
   std::uint32_t births_ = 0;           // in it so far
   Bytes born_ = 0, died_ = 0;          // in it and after it so far
   Nanos began_ = 0;                    // the running op
-  Position position_ = 0;
-  bool rekeyed_ = false;
 };
 
 }  // namespace outsize::deepum

@@ -21,6 +21,8 @@ struct PredictorOptions {
   std::uint32_t records = 4;
   // A block table: rows x ways entries, each with `successors` on every one of `levels`.
   std::uint32_t rows = 8, ways = 2, successors = 4, levels = 2;
+  // Blocks that are foreseen of one op at most.
+  std::uint32_t walk = 64;
   // Names of extents remembered.
   std::uint32_t blocks = 262'144;
 };

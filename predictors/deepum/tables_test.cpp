@@ -81,7 +81,7 @@ TEST(DeepumBlockTables, AWalkIsBounded) {
   Ids many;
   for (BlockId block = 0; block < 200; ++block) many.push_back(block);
   table.learn(many);
-  EXPECT_EQ(table.walk().size(), BlockTables::kWalkMax);
+  EXPECT_EQ(table.walk().size(), PredictorOptions{}.walk);
 }
 
 TEST(DeepumExecutions, WhatComesNextDependsOnTheThreeBefore) {
@@ -213,7 +213,7 @@ TEST(DeepumBlockNames, OneHolderEach) {
 }
 
 TEST(DeepumWindow, AnswersTheNextOfSeveralUses) {
-  Window window(3);
+  Window window(3, 64);
   const Ids a{1, 2}, b{2}, c{1, 3};
   EXPECT_EQ(window.next_use(1), kNever);
   for (Position round = 0; round < 200; ++round) {  // many times round the ring

@@ -6,15 +6,16 @@
 #include <vector>
 
 #include "core/residency/extent.h"
-#include "predictors/deepum/block_tables.h"
+#include "predictors/deepum/block_names.h"
 #include "predictors/deepum/executions.h"
 
 namespace outsize::deepum {
 
 class Window {
  public:
-  explicit Window(std::uint32_t degree)
-      : ops_(degree), items_(static_cast<std::size_t>(degree) * BlockTables::kWalkMax) {}
+  // `walk`: blocks of one op at most.
+  Window(std::uint32_t degree, std::uint32_t walk)
+      : ops_(degree), items_(static_cast<std::size_t>(degree) * walk) {}
   std::uint32_t size() const { return count_; }
   ExecutionId front() const { return ops_[first_].execution; }
   ExecutionId at(std::uint32_t ahead) const { return ops_[wrap(first_ + ahead)].execution; }

@@ -4,7 +4,9 @@
 #include <pybind11/pybind11.h>
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "core/trace/timeline.h"
 #include "planners/registry/policies.h"
@@ -12,24 +14,44 @@
 #include "sim/belady.h"
 #include "sim/sim_driver.h"
 #include "sim/trace_program.h"
+#include "sim/uvm/machine.h"
 
 namespace py = pybind11;
 
 namespace outsize::sim {
 namespace {
 
-// `compute`: None, or what a roofline needs, a second and in nanoseconds.
-TraceProgram read(const std::string& path, const py::object& compute) {
-  constexpr std::int64_t kMicros = 1'000'000;
-  Roofline roofline;
-  if (!compute.is_none()) {
-    roofline.flops_per_us = compute["flops"].cast<std::int64_t>() / kMicros;
-    roofline.bytes_per_us = compute["bytes"].cast<Bytes>() / kMicros;
-    roofline.op = compute["op_ns"].cast<Nanos>();
+// A trace as it can be simulated. What only some policies need is read when it is asked for first.
+class Recorded {
+ public:
+  // `compute`: None, or what a roofline needs, a second and in nanoseconds.
+  Recorded(std::string path, const py::object& compute) : path_(std::move(path)) {
+    if (!compute.is_none()) {
+      constexpr std::int64_t kMicros = 1'000'000;
+      roofline_.emplace();
+      roofline_->flops_per_us = compute["flops"].cast<std::int64_t>() / kMicros;
+      roofline_->bytes_per_us = compute["bytes"].cast<Bytes>() / kMicros;
+      roofline_->op = compute["op_ns"].cast<Nanos>();
+    }
+    extents_ = read(ObjectIs::kExtent);
   }
-  const Roofline* device = compute.is_none() ? nullptr : &roofline;
-  return read_without_gil([&] { return read_trace_program(path, interrupted, device); });
-}
+  const TraceProgram& extents() const { return extents_; }
+  const Program& storages() {
+    if (!storages_) storages_ = read(ObjectIs::kStorage).program;
+    return *storages_;
+  }
+
+ private:
+  TraceProgram read(ObjectIs object) const {
+    const Roofline* device = roofline_ ? &*roofline_ : nullptr;
+    return read_without_gil([&] { return read_trace_program(path_, interrupted, device, object); });
+  }
+
+  std::string path_;
+  std::optional<Roofline> roofline_;
+  TraceProgram extents_;
+  std::optional<Program> storages_;
+};
 
 py::dict said(const SimResult& result) {
   py::dict answer;
@@ -77,51 +99,91 @@ constexpr const char* kOracle = "oracle";
 // A name that is not known is told before anything has run.
 void check_policy(const std::string& policy) {
   if (policy == kOracle) return;
+  if (uvm::is_policy(policy)) {
+    if (const auto options = uvm::options_of(policy); !options.ok()) throw py::value_error(options.error().message());
+    return;
+  }
   ExtentTable unused;
   if (Policy made = make_policy(policy, unused); !made.planner) throw py::value_error(made.error.message());
 }
 
-// `device`: bytes a second alone and with the other direction busy, and nanoseconds to begin a transfer.
-py::dict run(const TraceProgram& self, const std::string& policy, Bytes budget, const py::dict& device,
-             Bytes spill_limit, bool judge, const py::object& wanted) {
-  check_policy(policy);
-  if (policy == kOracle && self.program.threads.size() > 1) {
-    SimResult none;
-    none.problems.emplace_back("the oracle foresees one row of ops, and threads ran ops at once");
-    return said(none);
+// Bytes a second alone and with the other direction busy, and nanoseconds to begin a transfer.
+LinkOptions link_of(const py::dict& device) {
+  LinkOptions link;
+  link.read_rate = device["read"].cast<Bytes>();
+  link.write_rate = device["write"].cast<Bytes>();
+  link.mixed_read_rate = device["mixed_read"].cast<Bytes>();
+  link.mixed_write_rate = device["mixed_write"].cast<Bytes>();
+  link.latency = device["latency_ns"].cast<Nanos>();
+  return link;
+}
+
+SimResult impossible(const char* why) {
+  SimResult none;
+  none.problems.emplace_back(why);
+  return none;
+}
+
+SimResult run_uvm(Recorded& self, const std::string& policy, Bytes budget, const LinkOptions& link,
+                  Timeline* timeline) {
+  if (self.extents().program.threads.size() > 1) {
+    return impossible("unified memory is modelled for one row of ops, and threads ran ops at once");
   }
-  SimOptions options;
+  uvm::MachineOptions options;
   options.budget = budget;
-  options.policy = policy;
-  const EngineOptions of_engine = engine_options(budget);
-  options.reading_max = of_engine.reading_max;
-  options.writing_max = of_engine.writing_max;
-  options.plan_every = kPlanEvery;
-  options.spill_limit = spill_limit;
-  options.judge = judge;
-  options.link.read_rate = device["read"].cast<Bytes>();
-  options.link.write_rate = device["write"].cast<Bytes>();
-  options.link.mixed_read_rate = device["mixed_read"].cast<Bytes>();
-  options.link.mixed_write_rate = device["mixed_write"].cast<Bytes>();
-  options.link.latency = device["latency_ns"].cast<Nanos>();
+  options.model = *uvm::options_of(policy);
+  options.link = link;
+  options.timeline = timeline;
   options.cancelled = interrupted;
+  const Program& program = self.storages();
+  return without_gil([&] { return uvm::Machine(program, options).run(); });
+}
+
+SimResult run_engine(const TraceProgram& trace, const SimOptions& options) {
+  if (options.policy == kOracle && trace.program.threads.size() > 1) {
+    return impossible("the oracle foresees one row of ops, and threads ran ops at once");
+  }
+  return without_gil([&] { return SimDriver(trace.program, options).run(); });
+}
+
+py::dict run(Recorded& self, const std::string& policy, Bytes budget, const py::dict& device, Bytes spill_limit,
+             bool judge, const py::object& wanted) {
+  check_policy(policy);
   const std::unique_ptr<Timeline> timeline = timeline_of(wanted);
-  options.timeline = timeline.get();
-  py::dict answer = said(without_gil([&] { return SimDriver(self.program, options).run(); }));
+  SimResult result;
+  if (uvm::is_policy(policy)) {
+    result = run_uvm(self, policy, budget, link_of(device), timeline.get());
+  } else {
+    SimOptions options;
+    options.budget = budget;
+    options.policy = policy;
+    const EngineOptions of_engine = engine_options(budget);
+    options.reading_max = of_engine.reading_max;
+    options.writing_max = of_engine.writing_max;
+    options.plan_every = kPlanEvery;
+    options.spill_limit = spill_limit;
+    options.judge = judge;
+    options.link = link_of(device);
+    options.cancelled = interrupted;
+    options.timeline = timeline.get();
+    result = run_engine(self.extents(), options);
+  }
+  py::dict answer = said(result);
   if (timeline != nullptr) answer["timeline"] = timeline->json();
   return answer;
 }
 
-py::dict names(const TraceProgram& self) {
+py::dict names(const Recorded& self) {
   py::dict answer;
-  for (const auto& [site, name] : self.names) answer[py::int_(site)] = name;
+  for (const auto& [site, name] : self.extents().names) answer[py::int_(site)] = name;
   return answer;
 }
 
 // None where threads keep rows of their own: the rule is for one.
-py::object fewest(const TraceProgram& self, Bytes budget) {
-  if (self.program.threads.size() > 1) return py::none();
-  const BeladyResult result = without_gil([&] { return belady(self.program, budget, interrupted); });
+py::object fewest(const Recorded& self, Bytes budget) {
+  const Program& program = self.extents().program;
+  if (program.threads.size() > 1) return py::none();
+  const BeladyResult result = without_gil([&] { return belady(program, budget, interrupted); });
   if (!result.fits) return py::none();
   py::list steps;
   for (std::size_t i = 0; i < result.read_at_step.size(); ++i) {
@@ -136,15 +198,15 @@ py::object fewest(const TraceProgram& self, Bytes budget) {
 }  // namespace
 
 void bind_trace_runs(py::module_& module) {
-  py::class_<TraceProgram>(module, "TraceProgram", "A recorded run that can be simulated.")
-      .def(py::init(&read), py::arg("path"), py::arg("compute") = py::none())
-      .def_readonly("meta", &TraceProgram::meta)
-      .def_readonly("peak", &TraceProgram::peak)
-      .def_readonly("largest", &TraceProgram::largest)
-      .def_readonly("duration_ns", &TraceProgram::duration)
-      .def_readonly("ops", &TraceProgram::ops)
-      .def_readonly("steps", &TraceProgram::steps)
-      .def_readonly("threads_overlap", &TraceProgram::threads_overlap)
+  py::class_<Recorded>(module, "TraceProgram", "A recorded run that can be simulated.")
+      .def(py::init<std::string, const py::object&>(), py::arg("path"), py::arg("compute") = py::none())
+      .def_property_readonly("meta", [](const Recorded& self) { return self.extents().meta; })
+      .def_property_readonly("peak", [](const Recorded& self) { return self.extents().peak; })
+      .def_property_readonly("largest", [](const Recorded& self) { return self.extents().largest; })
+      .def_property_readonly("duration_ns", [](const Recorded& self) { return self.extents().duration; })
+      .def_property_readonly("ops", [](const Recorded& self) { return self.extents().ops; })
+      .def_property_readonly("steps", [](const Recorded& self) { return self.extents().steps; })
+      .def_property_readonly("threads_overlap", [](const Recorded& self) { return self.extents().threads_overlap; })
       .def("run", &run, py::arg("policy"), py::arg("budget"), py::arg("device"), py::kw_only(),
            py::arg("spill_limit") = 0, py::arg("judge") = false, py::arg("timeline") = py::none())
       .def_property_readonly("names", &names)
