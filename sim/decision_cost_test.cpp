@@ -106,7 +106,7 @@ class Cost {
 
 TEST(DecisionCost, WithAHundredThousandExtents) {
   const Bytes all = kExtents * kPageBytes;
-  for (const char* policy : {"ondemand", "lookahead", "deepum"}) {
+  for (const char* policy : {"ondemand", "lookahead", "deepum", "weights"}) {
     Cost(policy, 3 * all).report("everything fits");
     Cost(policy, all).report("everything fits, watched");
     Cost(policy, all / 4).report("bytes move");

@@ -255,7 +255,7 @@ FuzzCase fuzz_case(std::uint64_t seed) {
   SimOptions& sim = out.sim;
   sim.budget = program.budget;
   const auto dice = random.below(100);
-  sim.policy = dice < 45 ? "lookahead" : dice < 70 ? "deepum" : dice < 85 ? "ondemand"
+  sim.policy = dice < 25 ? "lookahead" : dice < 50 ? "weights" : dice < 70 ? "deepum" : dice < 85 ? "ondemand"
                : dice < 92 || program.threads > 1 ? "mad" : "oracle";
   sim.reading_max = random.chance(50) ? 64 * kMiB : program.budget / 8;
   sim.writing_max = random.chance(50) ? 64 * kMiB : program.budget / 8;
