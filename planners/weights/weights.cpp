@@ -39,11 +39,14 @@ void WeightsPlanner::step_ended() {
 void WeightsPlanner::begin(const PlanState& state) {
   if (budget_ != state.budget) {
     budget_ = state.budget;
-    cover_.select(cycle_, alive_, state.budget - state.reading_max, options_);
+    const Bytes most = alive_ + *std::max_element(cycle_.more.begin(), cycle_.more.end());
+    const Bytes reserve = most > state.budget ? state.reading_max : 0;
+    cover_.select(cycle_, alive_, state.budget - reserve, options_);
   }
   stage_ = Stage::kFollowed;
   AheadPlanner::on_rekey();
   to_send_.clear();
+  sent_ = 0;
   is_to_send_.assign(table_.size(), false);
   order_.assign(heap_.members().begin(), heap_.members().end());
   std::sort(order_.begin(), order_.end(), [this](ExtentId a, ExtentId b) {
@@ -120,28 +123,42 @@ void WeightsPlanner::settle(const Draft& draft) {
 // In the order in which it was produced. What died, left, or is as it is below needs nothing any more;
 // what an op still uses, or is about to use, has to wait.
 void WeightsPlanner::send(Draft& draft) {
-  std::size_t keep = 0;
+  const std::size_t end = std::min(sent_ + kSentMax, to_send_.size());
   bool full = false;
-  for (const Sent& sent : to_send_) {
+  for (std::size_t i = sent_; i < end && !full; ++i) {
+    Sent& sent = to_send_[i];
     const Extent& e = table_[sent.extent];
     const bool in_use = e.pins > 0 || sent.since == predictor_.position();
     if (e.where != Where::kResident || e.dying || (e.below != Below::kNone && !in_use)) {
       is_to_send_[sent.extent] = false;
+      sent.extent = kNoExtent;
       continue;
     }
-    to_send_[keep++] = sent;
-    if (full || in_use || e.below != Below::kNone) continue;
+    if (in_use || e.below != Below::kNone) continue;
     full = !draft.can_write(e.bytes);
     if (!full) draft.clean(sent.extent, e, Decision::Reason::kFarthestUse);
   }
-  to_send_.resize(keep);
+  std::size_t keep = end;
+  for (std::size_t i = end; i-- > sent_;) {
+    if (to_send_[i].extent != kNoExtent) to_send_[--keep] = to_send_[i];
+  }
+  sent_ = keep;
+  if (sent_ <= to_send_.size() / 2) return;
+  to_send_.erase(to_send_.begin(), to_send_.begin() + static_cast<std::ptrdiff_t>(sent_));
+  sent_ = 0;
 }
 
+// Earliest needed first: what stays in this gap, and what should be here and is not.
 void WeightsPlanner::bring_back(Draft& draft) {
-  for (std::size_t i = 0; i < draft.coming; ++i) {
+  std::size_t below = 0;
+  for (std::size_t i = 0; i < draft.coming && below < kBelowMax; ++i) {
     const Upcoming& next = upcoming_[i];
     const Extent& e = table_[next.extent];
-    if (!awaited(e) || away(next.extent)) continue;
+    if (!awaited(e)) continue;
+    if (away(next.extent)) {
+      ++below;
+      continue;
+    }
     if (!draft.can_read(e.bytes)) return;
     if (!free_up(draft, e.bytes + std::min(draft.headroom, next.demand), kLeavesFirst)) return;
     draft.prefetch(next.extent, e);

@@ -57,7 +57,10 @@ class WeightsPlanner final : public ahead::AheadPlanner {
   Bytes alive_ = 0;   // when a step begins
   Bytes budget_ = 0;  // that cover_ is made for; 0: it is not of cycle_
   std::vector<Position> stays_until_;  // by extent: the use until which it stays though it may be away
+  static constexpr std::size_t kSentMax = 512;  // looked at in one plan
+  static constexpr std::size_t kBelowMax = 64;  // skipped in one plan, before what is used later has to wait
   std::vector<Sent> to_send_;          // earliest produced first
+  std::size_t sent_ = 0;               // so many of them are done with
   std::vector<char> is_to_send_;       // by extent
 };
 
