@@ -49,6 +49,14 @@ def test_every_policy_budget_and_disk_has_a_run_as_simulate_has_it(recorded: Pat
             assert refused["step_seconds"] is None and "one op needs" in refused["reason"]
 
 
+def test_weights_stands_beside_the_others(recorded: Path) -> None:
+    policies = ["lookahead", "weights", "weights:solver=greedy,moves=weights"]
+    found = compared(recorded, "--policy", ",".join(policies), "--budget", "50%", "--device", "slow.json")
+    runs = {run["policy"]: run for run in found["runs"]}
+    assert list(runs) == policies and not any(run["reason"] for run in runs.values())
+    assert runs["weights"]["time_ns"] != runs["lookahead"]["time_ns"], "the plan changed nothing"
+
+
 def test_the_table_has_a_dash_and_a_reason_where_a_budget_is_too_small(recorded: Path) -> None:
     lines = outsize(recorded, "compare", "run.trace", *ASKED).stdout.splitlines()
     rows = [line.split() for line in lines if " ondemand " in line or " lookahead " in line]

@@ -1,5 +1,7 @@
 #include "planners/registry/weights.h"
 
+#include <algorithm>
+
 #include "planners/weights/weights.h"
 #include "predictors/repeat/repeat.h"
 
@@ -8,13 +10,15 @@ namespace {
 
 bool read(std::string_view setting, weights::CoverOptions& options) {
   using weights::Solver;
-  if (setting == "solver=single") options.solver = Solver::kSingle;
-  else if (setting == "solver=greedy") options.solver = Solver::kGreedy;
-  else if (setting == "solver=greedy-star") options.solver = Solver::kGreedyStar;
-  else if (setting == "moves=weights") options.weights_only = true;
-  else if (setting == "moves=all") options.weights_only = false;
-  else return false;
-  return true;
+  const std::size_t equals = std::min(setting.find('='), setting.size());
+  const std::string_view name = setting.substr(0, equals), value = setting.substr(std::min(equals + 1, setting.size()));
+  if (name == "moves") {
+    options.weights_only = value == "weights";
+    return options.weights_only || value == "all";
+  }
+  if (name != "solver") return false;
+  options.solver = value == "single" ? Solver::kSingle : value == "greedy" ? Solver::kGreedy : Solver::kGreedyStar;
+  return options.solver != Solver::kGreedyStar || value == "greedy-star";
 }
 
 }  // namespace

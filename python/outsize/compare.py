@@ -56,7 +56,7 @@ def parser() -> Parser:
         help="disks: what `outsize doctor --json` printed on a machine; or profiles: " + ", ".join(PROFILES),
     )
     result.add_argument(
-        "--policy", default=",".join(POLICIES), metavar="P,...", help="default: %(default)s; also deepum, oracle"
+        "--policy", default=",".join(POLICIES), metavar="P,...", help="default: %(default)s; also deepum, weights, oracle"
     )
     result.add_argument(
         "--budget",
