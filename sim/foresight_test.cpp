@@ -94,7 +94,7 @@ TEST(Foresight, WithAnAmpleBudgetNothingMoves) {  // invariant 9
     TrainingOptions options = loop(4'000'000);
     options.grads_stay = grads_stay;
     const Program program = training_program(options);
-    for (const char* policy : {"lookahead", "ondemand", "deepum", "oracle"}) {
+    for (const char* policy : {"lookahead", "ondemand", "deepum", "weights", "oracle"}) {
       const SimResult result = run(program, peak_bytes(program), policy);
       EXPECT_EQ(result.stats.evictions + result.stats.reads + result.stats.writes, 0) << policy;
     }
@@ -138,7 +138,7 @@ TEST(Foresight, EveryKthTransferFailing) {  // invariant 6: told, never wrong, n
   small.steps = 3;
   const Program program = training_program(small);
   const Bytes budget = peak_bytes(program) * 50 / 100;
-  for (const char* policy : {"lookahead", "ondemand", "deepum"}) {
+  for (const char* policy : {"lookahead", "ondemand", "deepum", "weights"}) {
     std::int64_t told = 0;
     for (std::uint64_t k = 1; k <= 60; ++k) {
       SimOptions sim;

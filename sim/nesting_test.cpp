@@ -60,7 +60,7 @@ Program composite(int inner, Bytes bytes) {
 }
 
 TEST(Nesting, ACompositeMayBearMoreThanTheBudget) {
-  for (const char* policy : {"lookahead", "ondemand", "deepum"}) {
+  for (const char* policy : {"lookahead", "ondemand", "deepum", "weights"}) {
     SimOptions options;
     options.budget = 400 * kMiB;
     options.policy = policy;
@@ -122,7 +122,7 @@ TEST(Nesting, ASmallBirthOfItsOwnMakesItTheCallers) {
 // What small storages need does not grow with the extents they lie in: an op whose operands lie in
 // more than fit reaches them through raw accesses, and sees the right bytes.
 TEST(Nesting, SmallOperandsInMoreExtentsThanFit) {
-  for (const char* policy : {"lookahead", "ondemand", "deepum"}) {
+  for (const char* policy : {"lookahead", "ondemand", "deepum", "weights"}) {
     Program program;
     auto& actions = program.threads.emplace_back();
     auto add = [&](Action::Kind kind) -> Action& {

@@ -231,7 +231,7 @@ Program random_program(const RandomProgramOptions& options) {
     Writer writer(options, program, random);
     writer.thread(shared, random.between(1, 1000));
   }
-  if (options.repeats) repeat_steps(program, 4);
+  if (options.repeats) repeat_steps(program, 6);
   auto& main = program.threads.front();
   main.insert(main.begin(), prelude.begin(), prelude.end());
   return program;
@@ -252,10 +252,11 @@ FuzzCase fuzz_case(std::uint64_t seed) {
   program.change_budget = random.chance(15);
   program.repeats = random.chance(30);
   if (program.repeats) program.actions = std::min(program.actions, 40);
+  if (program.repeats && random.chance(50)) program.threads = 1;  // so that a step is as the one before
   SimOptions& sim = out.sim;
   sim.budget = program.budget;
   const auto dice = random.below(100);
-  sim.policy = dice < 45 ? "lookahead" : dice < 70 ? "deepum" : dice < 85 ? "ondemand"
+  sim.policy = dice < 25 ? "lookahead" : dice < 50 ? "weights" : dice < 70 ? "deepum" : dice < 85 ? "ondemand"
                : dice < 92 || program.threads > 1 ? "mad" : "oracle";
   sim.reading_max = random.chance(50) ? 64 * kMiB : program.budget / 8;
   sim.writing_max = random.chance(50) ? 64 * kMiB : program.budget / 8;

@@ -64,7 +64,7 @@ TEST_P(SimDriverTimeline, WorkAndStallsOfOneThreadAreItsTime) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, SimDriverTimeline, testing::Values("lookahead", "ondemand", "deepum"));
+INSTANTIATE_TEST_SUITE_P(Policies, SimDriverTimeline, testing::Values("lookahead", "ondemand", "deepum", "weights"));
 
 // On demand nothing is asked for ahead, and each read ends a wait.
 TEST(SimDriverTimeline, OnDemandNothingIsForeseen) {

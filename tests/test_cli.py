@@ -315,6 +315,7 @@ def test_mistakes_get_one_clear_line(run_outsize, arguments: list[str], said: st
     [
         (["--policy", "crystal-ball"], "crystal-ball"),
         (["--policy", "deepum:rows=0"], "'rows=0' is no setting of policy deepum [policy] Known: "),
+        (["--policy", "weights:solver=best"], "Known: solver=single, greedy or greedy-star, moves=weights or all."),
         (["--io-threads", "5000"], "io_threads=5000 is not from 1 to 1024"),
         (["--spill-dir", "no/such/folder"], "no/such/folder"),
     ],

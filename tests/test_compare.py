@@ -57,6 +57,14 @@ def test_models_of_other_systems_are_drawn_as_well(recorded: Path) -> None:
     assert "deepum-blocks" in (recorded / "uvm.html").read_text()
 
 
+def test_weights_stands_beside_the_others(recorded: Path) -> None:
+    policies = ["lookahead", "weights", "weights:solver=greedy,moves=weights"]
+    found = compared(recorded, "--policy", ",".join(policies), "--budget", "50%", "--device", "slow.json")
+    runs = {run["policy"]: run for run in found["runs"]}
+    assert list(runs) == policies and not any(run["reason"] for run in runs.values())
+    assert runs["weights"]["time_ns"] != runs["lookahead"]["time_ns"], "the plan changed nothing"
+
+
 def test_the_table_has_a_dash_and_a_reason_where_a_budget_is_too_small(recorded: Path) -> None:
     lines = outsize(recorded, "compare", "run.trace", *ASKED).stdout.splitlines()
     rows = [line.split() for line in lines if " ondemand " in line or " lookahead " in line]

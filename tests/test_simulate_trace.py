@@ -55,8 +55,9 @@ def test_the_disk_and_the_budget_say_how_long_it_takes(recorded: Path) -> None:
 
 def test_policies_are_compared_in_a_table(recorded: Path) -> None:
     said = outsize(recorded, "simulate", "run.trace", "--device", "slow.json", "--budget", "50%,20MiB",
-                   "--policy", "lookahead,ondemand,deepum:chaining=off,degree=4").stdout  # fmt: skip
+                   "--policy", "lookahead,ondemand,deepum:chaining=off,degree=4,weights:solver=greedy,moves=all").stdout  # fmt: skip
     assert said.count("ondemand") == 2 and said.count("deepum:chaining") == 2
+    assert said.count("weights:solver") == 2 and "refused" not in said
     assert "4 steps" in said and "20MiB (20.0 MiB)" in said and "a step" in said
 
 

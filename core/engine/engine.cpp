@@ -10,6 +10,7 @@ Engine::Engine(const EngineOptions& options, std::unique_ptr<Predictor> predicto
       table_(table) {
   victims_.reserve(256);
   op_extents_.reserve(256);
+  op_accesses_.reserve(256);
   decisions_.reserve(256);
   for (ExtentId id = 0; id < table_.size(); ++id) {  // where a session is replayed that others preceded
     const Extent& e = table_[id];
@@ -125,7 +126,9 @@ Outcome Engine::op_begin(const Input& input) {
     ready = ready && e.where == Where::kResident;
   }
   if (watching_) {
-    predictor_->on_op({input.site, op_extents_, input.in_backward, input.now});
+    op_accesses_.clear();
+    for (std::size_t i = frame.first; i < t.entries.size(); ++i) op_accesses_.push_back(t.entries[i].access);
+    predictor_->on_op({input.site, op_extents_, input.in_backward, input.now, op_accesses_});
     if (predictor_->take_rekeyed()) planner_->on_rekey();
     for (ExtentId id : op_extents_) refresh(id);
   }

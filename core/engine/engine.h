@@ -212,6 +212,7 @@ class Engine {
   std::vector<ExtentId> hot_;          // extents a raw access waited for since the last op, oldest first
   std::vector<ExtentId> victims_;      // scratch
   std::vector<ExtentId> op_extents_;   // scratch
+  std::vector<Access> op_accesses_;    // scratch
   std::vector<Decision> decisions_;    // scratch
   Bytes reading_ = 0, writing_ = 0;
   std::vector<Hinted> hints_;          // to be used soon, in the order in which it was said

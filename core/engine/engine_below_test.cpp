@@ -18,7 +18,7 @@ class EngineBelow : public testing::TestWithParam<const char*> {
     rig.read_done(id), rig.end(0);
   }
 };
-INSTANTIATE_TEST_SUITE_P(EveryPolicy, EngineBelow, testing::Values("ondemand", "lookahead", "deepum"));
+INSTANTIATE_TEST_SUITE_P(EveryPolicy, EngineBelow, testing::Values("ondemand", "lookahead", "deepum", "weights"));
 
 TEST_P(EngineBelow, TheCopyOfAnOperandMakesRoomForAVictim) {
   clean(1, 40);

@@ -17,7 +17,7 @@ class EngineHints : public testing::TestWithParam<const char*> {
     }
   }
 };
-INSTANTIATE_TEST_SUITE_P(EveryPolicy, EngineHints, testing::Values("ondemand", "lookahead", "deepum"));
+INSTANTIATE_TEST_SUITE_P(EveryPolicy, EngineHints, testing::Values("ondemand", "lookahead", "deepum", "weights"));
 
 TEST_P(EngineHints, WhatIsUsedSoonIsFetchedBeforeItIsUsed) {
   rig.spilled(1, 60);

@@ -6,7 +6,7 @@ namespace outsize {
 namespace {
 
 TEST(Engine, WithAnAmpleBudgetNothingMoves) {  // invariant 9
-  for (const char* policy : {"lookahead", "ondemand", "deepum"}) {
+  for (const char* policy : {"lookahead", "ondemand", "deepum", "weights"}) {
     EngineRig rig(1000, policy);
     for (int step = 0; step < 20; ++step) {
       for (ExtentId id = 1; id <= 8; ++id) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 
+#include "core/plan/cycle.h"
 #include "core/residency/extent.h"
 
 namespace outsize {
@@ -17,6 +18,7 @@ struct OpEvent {
   std::span<const ExtentId> extents;  // distinct, in operand order
   bool in_backward = false;
   Nanos now = 0;
+  std::span<const Access> accesses = {};  // by extent; empty where nobody knows
 };
 
 struct Upcoming {
@@ -45,6 +47,13 @@ class Predictor {
   virtual Bytes demand_within(Nanos nanos) const = 0;
   // True once after next_use changed for many extents at once (a new step, a jump).
   virtual bool take_rekeyed() = 0;
+  // The step that has just ended, as what every coming step will be like; false where it was not like
+  // the one before. To be asked between two steps.
+  virtual bool read_cycle(const ExtentTable&, Cycle&) const { return false; }
+  // Where the running step stands in that cycle: the op that comes next; kNoPlace once it goes otherwise.
+  virtual std::uint32_t cycle_place() const { return kNoPlace; }
+  // The number of the gap in which the extent is; kNoGap where it has no part in the cycle.
+  virtual std::uint32_t gap_of(ExtentId) const { return kNoGap; }
   // Bytes that bounded tables hold, where it keeps such.
   virtual Bytes table_bytes() const { return 0; }
 };

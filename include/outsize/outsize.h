@@ -75,7 +75,8 @@ struct SessionOptions {
   /// Tensors have what the rest leaves. 0: none.
   std::int64_t process_budget = 0;
   /// Who decides what leaves and what comes: "lookahead" (foresees what repeats), "ondemand"
-  /// (least recently used) or "deepum" (DeepUM's correlation tables).
+  /// (least recently used), "deepum" (DeepUM's correlation tables) or "weights" (weight offloading:
+  /// a plan over the whole step, once it repeats).
   std::string policy = "lookahead";
   /// Where bytes go that do not fit; empty: $TMPDIR, else /var/tmp. Never a tmpfs.
   std::string spill_dir = {};

@@ -3,6 +3,7 @@
 #include "planners/lookahead/lookahead.h"
 #include "planners/ondemand/ondemand.h"
 #include "planners/registry/deepum.h"
+#include "planners/registry/weights.h"
 #include "predictors/repeat/repeat.h"
 
 namespace outsize {
@@ -21,13 +22,16 @@ Policy make_ondemand(const ExtentTable& table) {
 
 Policy make_deepum(const ExtentTable& table) { return make_deepum_with(table, ""); }
 
+Policy make_weights(const ExtentTable& table) { return make_weights_with(table, ""); }
+
 struct Row {
   const char* name;
   Policy (*make)(const ExtentTable&);
   Policy (*make_with)(const ExtentTable&, std::string_view settings) = nullptr;
 };
 constexpr Row kPolicies[] = {
-    {"lookahead", make_lookahead}, {"ondemand", make_ondemand}, {"deepum", make_deepum, make_deepum_with}};
+    {"lookahead", make_lookahead}, {"ondemand", make_ondemand}, {"deepum", make_deepum, make_deepum_with},
+    {"weights", make_weights, make_weights_with}};
 
 }  // namespace
 

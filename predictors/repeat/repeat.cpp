@@ -17,9 +17,10 @@ void RepeatPredictor::on_op(const OpEvent& op) {
   const std::uint32_t at = current_.size();
   current_.ops.push_back({op.site, op.now, static_cast<std::uint32_t>(current_.accesses.size()),
                           static_cast<std::uint32_t>(current_.births.size()), 0});
-  for (ExtentId id : op.extents) {
-    Seen& s = seen(id);
-    current_.accesses.push_back(object_now(id, s));
+  for (std::size_t i = 0; i < op.extents.size(); ++i) {
+    Seen& s = seen(op.extents[i]);
+    current_.accesses.push_back(object_now(op.extents[i], s));
+    current_.changing.push_back(i < op.accesses.size() && op.accesses[i] == Access::kWrite);
     s.used_at = at;
   }
 }
@@ -42,6 +43,7 @@ void RepeatPredictor::align(SiteId site) {
   ++ops_since_rekey_;
   if (next_ < last_.size() && last_.ops[next_].site == site) {
     matched_ = next_++;
+    ++ops_matched_;
     pending_ = kNone;
     agreement_ = std::min(agreement_ + 1, kAgreementMax);
     return;
@@ -51,6 +53,7 @@ void RepeatPredictor::align(SiteId site) {
   if (pending_ != kNone && pending_ + 1 < last_.size() && last_.ops[pending_ + 1].site == site) {
     matched_ = pending_ + 1;
     next_ = matched_ + 1;
+    ++ops_matched_;
     pending_ = kNone;
     if (ops_since_rekey_ >= kRekeyEvery) {
       rekeyed_ = true;
@@ -116,6 +119,7 @@ void RepeatPredictor::on_step(Nanos now) {
   in_backward_ = false;
   pending_ = matched_ = kNone;
   next_ = 0;
+  const std::uint32_t matched = std::exchange(ops_matched_, 0);
   if (current_.size() < kShortest || current_.full()) {
     current_.clear(now);
     for (Seen& s : seen_) s.now = s.birth_order = kNone;
@@ -145,6 +149,7 @@ void RepeatPredictor::on_step(Nanos now) {
     s.used_at = 0;
   }
   std::swap(last_, current_);
+  last_matched_ = matched;
   current_.clear(now);
   agreement_ = kAgreementMax / 2;
   rekeyed_ = true;

@@ -26,6 +26,9 @@ class RepeatPredictor final : public Predictor {
   std::size_t upcoming(std::span<Upcoming> out) const override;
   Bytes demand_within(Nanos nanos) const override;
   bool take_rekeyed() override { return std::exchange(rekeyed_, false); }
+  bool read_cycle(const ExtentTable& table, Cycle& out) const override;
+  std::uint32_t cycle_place() const override { return confident() && next_ <= last_.size() ? next_ : kNoPlace; }
+  std::uint32_t gap_of(ExtentId id) const override;
 
  private:
   struct Seen {
@@ -62,6 +65,8 @@ class RepeatPredictor final : public Predictor {
   std::uint32_t births_matched_ = 0;    // births of the running op so far
   std::uint32_t pending_ = kNone;       // where a jump would lead
   std::uint32_t ops_since_rekey_ = 0;
+  std::uint32_t ops_matched_ = 0;       // of the running step
+  std::uint32_t last_matched_ = 0;      // of last_, with the step before it
   int agreement_ = 0;
   bool in_backward_ = false;
   std::uint32_t turn_ = 0;              // op at which backward began

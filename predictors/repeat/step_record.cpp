@@ -7,10 +7,12 @@ namespace outsize::repeat {
 void StepRecord::clear(Nanos now) {
   ops.clear();
   accesses.clear();
+  changing.clear();
   births.clear();
   objects.clear();
   use_first_.clear();
   uses_.clear();
+  changes_.clear();
   previous_.clear();
   sites_.clear();
   begin = end = now;
@@ -28,12 +30,14 @@ void StepRecord::finish(Nanos now) {
   for (std::uint32_t object : accesses) ++use_first_[object + 1];
   for (std::size_t i = 1; i < use_first_.size(); ++i) use_first_[i] += use_first_[i - 1];
   uses_.resize(accesses.size());
+  changes_.resize(accesses.size());
   previous_.resize(accesses.size());
   std::vector<std::uint32_t> at(use_first_.begin(), use_first_.end());
   for (std::uint32_t op = 0; op < size(); ++op) {
     for (std::uint32_t i = ops[op].first_access; i < accesses_end(op); ++i) {
       const std::uint32_t object = accesses[i];
       previous_[i] = at[object] == use_first_[object] ? kNone : uses_[at[object] - 1];
+      if (i < changing.size()) changes_[at[object]] = changing[i];
       uses_[at[object]++] = op;
     }
   }

@@ -3,6 +3,7 @@
 // the step began" or "the k-th birth of the op at position b".
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "core/residency/extent.h"
@@ -41,6 +42,15 @@ class StepRecord {
   // First use of `object` at or after op `from`; kNone if there is none.
   std::uint32_t use_from(std::uint32_t object, std::uint32_t from) const;
   std::uint32_t first_use(std::uint32_t object) const { return use_from(object, 0); }
+  // The ops that use it, ascending.
+  std::span<const std::uint32_t> uses(std::uint32_t object) const {
+    return std::span(uses_).subspan(use_first_[object], use_first_[object + 1] - use_first_[object]);
+  }
+  // Whether the use at that place among its uses changed it.
+  bool changed(std::uint32_t object, std::size_t use) const { return changes_[use_first_[object] + use]; }
+  // An object's gaps are numbered from here on: one before each use, and one after the last.
+  std::uint32_t first_gap(std::uint32_t object) const { return use_first_[object] + object; }
+  std::uint32_t gaps_end() const { return static_cast<std::uint32_t>(uses_.size() + objects.size()); }
   // For the access at `index`: the op that used the same object before it; kNone: it is the first.
   std::uint32_t previous_use(std::uint32_t index) const { return previous_[index]; }
   // Position of `site` nearest after `after` (exclusive), else nearest before; kNone if nowhere.
@@ -54,6 +64,7 @@ class StepRecord {
 
   std::vector<OpRecord> ops;
   std::vector<std::uint32_t> accesses;  // objects, by op
+  std::vector<char> changing;           // by access: whether it changed the object; may be empty
   std::vector<std::uint32_t> births;    // objects, by op
   std::vector<ObjectRecord> objects;
   Nanos begin = 0, end = 0;
@@ -62,6 +73,7 @@ class StepRecord {
  private:
   std::vector<std::uint32_t> use_first_;  // by object, one more at the end
   std::vector<std::uint32_t> uses_;       // op positions, ascending within an object
+  std::vector<char> changes_;             // like uses_: whether that use changed it
   std::vector<std::uint32_t> previous_;   // by access
   std::vector<std::pair<SiteId, std::uint32_t>> sites_;  // sorted
 };

@@ -51,6 +51,7 @@ def test_a_wrong_include_is_found(path: str, include: str):
     ("core/engine/engine.cpp", '"core/residency/extent.h"'),
     ("core/engine/engine_test.cpp", "<gtest/gtest.h>"),
     ("planners/registry/policies.cpp", '"planners/lookahead/lookahead.h"'),
+    ("planners/lookahead/lookahead.h", '"planners/ahead/ahead.h"'),
     ("platforms/host/arena.cpp", "<sys/mman.h>"),
     ("adapter/hooks.cpp", "<ATen/ATen.h>"),
     ("python/bindings/sim_module.cpp", "<pybind11/pybind11.h>"),

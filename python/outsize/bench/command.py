@@ -47,7 +47,7 @@ def parser() -> Parser:
         "--policies",
         default="lookahead",
         metavar="LIST",
-        help="e.g. lookahead,deepum:degree=16,chaining=off,ondemand",
+        help="e.g. lookahead,weights,deepum:degree=16,chaining=off,ondemand",
     )
     result.add_argument("--ample", action="store_true", help="also a budget in which all fits")
     result.add_argument("--swap", action="store_true", help="also the kernel's swap (root)")

@@ -1,40 +1,30 @@
-#include "planners/lookahead/lookahead.h"
+#include "planners/ahead/ahead.h"
 
 #include <algorithm>
 
-namespace outsize::lookahead {
-namespace {
-
-// What `bytes` take at `rate` bytes a second.
-Nanos time_of(Bytes bytes, std::uint64_t rate) {
-  return bytes * 1'000 / static_cast<Bytes>(std::max<std::uint64_t>(rate / 1'000'000, 1));
+namespace outsize::ahead {
+void AheadPlanner::Draft::evict(ExtentId id, const Extent& e) {
+  out.push_back({Decision::Kind::kEvict, Decision::Reason::kFarthestUse, id});
+  free += e.bytes;
+  evicted += e.bytes;
 }
 
-}  // namespace
-
-struct LookaheadPlanner::Draft {
-  const PlanState& state;
-  std::vector<Decision>& out;
-  Bytes free = 0, reading = 0, writing = 0;
-  std::size_t next_victim = 0;  // in order_
-  Bytes evicted = 0;            // bytes of order_ that this plan lets go
-  std::uint64_t read_rate = kRate, write_rate = kRate;
-  Bytes headroom = 0;           // births very shortly ahead, to be free now
-  std::size_t coming = 0;       // entries of upcoming_
-
-  bool can_write(Bytes bytes) const {
-    return writing == 0 || writing + bytes <= state.writing_max;
-  }
-  bool can_read(Bytes bytes) const {
-    return reading == 0 || reading + bytes <= state.reading_max;
-  }
-};
-
-void LookaheadPlanner::on_rekey() {
-  heap_.rebuild([this](ExtentId id) { return next_use(id); });
+void AheadPlanner::Draft::clean(ExtentId id, const Extent& e, Decision::Reason reason) {
+  out.push_back({Decision::Kind::kClean, reason, id});
+  writing += e.bytes;
 }
 
-void LookaheadPlanner::victims(bool last_choice, std::size_t limit, std::vector<ExtentId>& out) {
+void AheadPlanner::Draft::prefetch(ExtentId id, const Extent& e) {
+  out.push_back({Decision::Kind::kPrefetch, Decision::Reason::kForeseenUse, id});
+  free -= e.bytes;
+  reading += e.bytes;
+}
+
+void AheadPlanner::on_rekey() {
+  heap_.rebuild([this](ExtentId id) { return key_of(id); });
+}
+
+void AheadPlanner::victims(bool last_choice, std::size_t limit, std::vector<ExtentId>& out) {
   heap_.in_order([&](ExtentId id) {
     const Extent& e = table_[id];
     if (last_choice ? may_leave(e) : evictable(e)) out.push_back(id);
@@ -42,21 +32,25 @@ void LookaheadPlanner::victims(bool last_choice, std::size_t limit, std::vector<
   });
 }
 
-bool LookaheadPlanner::needed_soon(ExtentId id) const {
+bool AheadPlanner::needed_soon(ExtentId id) const {
   return heap_.contains(id) && heap_.key(id) < predictor_.position() + kSoonOps;
 }
 
-void LookaheadPlanner::plan(const PlanState& state, std::vector<Decision>& out) {
-  Draft draft{state, out, state.free, state.reading, state.writing, 0, 0, 0, kRate, kRate, 0};
-  gather(draft);
+void AheadPlanner::plan(const PlanState& state, std::vector<Decision>& out) {
+  Draft draft(state, out);
+  foresee(draft);
+  gather();
   make_headroom(draft);
   prefetch(draft);
   write_ahead(draft);
 }
 
-void LookaheadPlanner::gather(Draft& draft) {
+void AheadPlanner::gather() {
   order_.clear();
   victims(false, kVictims, order_);
+}
+
+void AheadPlanner::foresee(Draft& draft) {
   draft.coming = predictor_.upcoming(upcoming_);
   if (draft.state.read_rate > 0) draft.read_rate = draft.state.read_rate;
   if (draft.state.write_rate > 0) draft.write_rate = draft.state.write_rate;
@@ -64,19 +58,16 @@ void LookaheadPlanner::gather(Draft& draft) {
 
 // Evicts clean victims whose next use lies beyond `beyond`; starts writing dirty ones. True once
 // `need` bytes are free.
-bool LookaheadPlanner::free_up(Draft& draft, Bytes need, Position beyond) {
+bool AheadPlanner::free_up(Draft& draft, Bytes need, Position beyond) {
   while (draft.free < need && draft.next_victim < order_.size()) {
     const ExtentId id = order_[draft.next_victim];
     const Extent& e = table_[id];
     if (heap_.key(id) <= beyond) return false;
     ++draft.next_victim;
     if (clean(e)) {
-      draft.out.push_back({Decision::Kind::kEvict, Decision::Reason::kFarthestUse, id});
-      draft.free += e.bytes;
-      draft.evicted += e.bytes;
+      draft.evict(id, e);
     } else if (e.below == Below::kNone && e.write_pins == 0 && draft.can_write(e.bytes)) {
-      draft.out.push_back({Decision::Kind::kClean, Decision::Reason::kFarthestUse, id});
-      draft.writing += e.bytes;
+      draft.clean(id, e, Decision::Reason::kFarthestUse);
     }
   }
   return draft.free >= need;
@@ -84,7 +75,7 @@ bool LookaheadPlanner::free_up(Draft& draft, Bytes need, Position beyond) {
 
 // What must be free before `position`: an extent used there neither leaves for less nor comes while
 // there is less, or it would go to and fro.
-Bytes LookaheadPlanner::headroom_before(const Draft& draft, Position position) const {
+Bytes AheadPlanner::headroom_before(const Draft& draft, Position position) const {
   const auto end = upcoming_.begin() + static_cast<std::ptrdiff_t>(draft.coming);
   const auto at = std::lower_bound(upcoming_.begin(), end, position, [](const Upcoming& u, Position p) {
     return u.position < p;
@@ -92,7 +83,7 @@ Bytes LookaheadPlanner::headroom_before(const Draft& draft, Position position) c
   return at == end ? draft.headroom : std::min(draft.headroom, at->demand);
 }
 
-void LookaheadPlanner::make_headroom(Draft& draft) {
+void AheadPlanner::make_headroom(Draft& draft) {
   draft.headroom = predictor_.demand_within(kHeadroom);
   while (draft.next_victim < order_.size()) {
     const Position use = heap_.key(order_[draft.next_victim]);
@@ -105,7 +96,7 @@ void LookaheadPlanner::make_headroom(Draft& draft) {
 // Soonest use first. An extent comes only if it can stay until then: the births before its use must
 // find room among what is free and what is used later than it, and of that the changed part only as
 // far as it can be written by then. Otherwise it would be brought twice.
-void LookaheadPlanner::prefetch(Draft& draft) {
+void AheadPlanner::prefetch(Draft& draft) {
   std::size_t farther = order_.size();  // order_[0, farther) is used later than the candidate
   Bytes clean_bytes = 0, changed_bytes = 0;
   for (ExtentId id : order_) (clean(table_[id]) ? clean_bytes : changed_bytes) += table_[id].bytes;
@@ -113,7 +104,7 @@ void LookaheadPlanner::prefetch(Draft& draft) {
   for (std::size_t i = 0; i < draft.coming; ++i) {
     const Upcoming& next = upcoming_[i];
     const Extent& e = table_[next.extent];
-    if (e.where != Where::kAbsent || e.wanted || e.dying || e.hint == Hint::kLater) continue;
+    if (!awaited(e)) continue;
     absent += e.bytes;
     if (next.in > kReadMargin + kReadFactor * time_of(absent, draft.read_rate)) return;
     if (!draft.can_read(e.bytes)) return;
@@ -126,15 +117,13 @@ void LookaheadPlanner::prefetch(Draft& draft) {
     if (e.bytes + next.demand > room) return;
     const Bytes need = e.bytes + std::min(draft.headroom, next.demand);
     if (!free_up(draft, need, next.position)) return;
-    draft.out.push_back({Decision::Kind::kPrefetch, Decision::Reason::kForeseenUse, next.extent});
-    draft.free -= e.bytes;
-    draft.reading += e.bytes;
+    draft.prefetch(next.extent, e);
   }
 }
 
 // Writes what will have to leave soon before it has to: room for the births and the returns of
 // kWriteAhead, taken from what is used farthest ahead.
-void LookaheadPlanner::write_ahead(Draft& draft) {
+void AheadPlanner::write_ahead(Draft& draft) {
   Bytes wanted = 0, absent = 0;
   for (std::size_t i = 0; i < draft.coming && upcoming_[i].in < kWriteAhead; ++i) {
     const Extent& e = table_[upcoming_[i].extent];
@@ -150,9 +139,8 @@ void LookaheadPlanner::write_ahead(Draft& draft) {
     covered += e.bytes;
     if (e.below != Below::kNone || e.write_pins != 0) continue;
     if (!draft.can_write(e.bytes)) return;
-    draft.out.push_back({Decision::Kind::kClean, Decision::Reason::kRoomForBirths, id});
-    draft.writing += e.bytes;
+    draft.clean(id, e, Decision::Reason::kRoomForBirths);
   }
 }
 
-}  // namespace outsize::lookahead
+}  // namespace outsize::ahead

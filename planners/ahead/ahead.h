@@ -1,0 +1,91 @@
+// What planners share that act ahead of need on foresight: an order of victims, Belady's unless a planner
+// says otherwise, and how bytes are written, leave and come before they have to.
+//
+// Ahead of need, but not earlier than that: what comes too early takes room from what is used before
+// it and so is paid for twice; what is written too early may be changed again. Both are begun when
+// the time left is a small multiple of what the transfers up to there take.
+#pragma once
+
+#include <algorithm>
+#include <array>
+
+#include "core/plan/planner.h"
+#include "core/residency/victim_heap.h"
+
+namespace outsize::ahead {
+
+class AheadPlanner : public Planner {
+ public:
+  AheadPlanner(const ExtentTable& table, const Predictor& predictor)
+      : table_(table), predictor_(predictor) {}
+  void on_resident(ExtentId id) override { heap_.put(id, key_of(id)); }
+  void on_gone(ExtentId id) override { heap_.remove(id); }
+  void on_rekey() override;
+  void victims(bool last_choice, std::size_t limit, std::vector<ExtentId>& out) override;
+  bool needed_soon(ExtentId id) const override;
+  void plan(const PlanState& state, std::vector<Decision>& out) override;
+
+ protected:
+  struct Draft {  // what one plan has taken so far
+    explicit Draft(const PlanState& at, std::vector<Decision>& decisions)
+        : state(at), out(decisions), free(at.free), reading(at.reading), writing(at.writing) {}
+    const PlanState& state;
+    std::vector<Decision>& out;
+    Bytes free, reading, writing;
+    std::size_t next_victim = 0;  // in order_
+    Bytes evicted = 0;            // bytes of order_ that this plan lets go
+    std::uint64_t read_rate = kRate, write_rate = kRate;
+    Bytes headroom = 0;           // births very shortly ahead, to be free now
+    std::size_t coming = 0;       // entries of upcoming_
+
+    bool can_write(Bytes bytes) const {
+      return writing == 0 || writing + bytes <= state.writing_max;
+    }
+    bool can_read(Bytes bytes) const {
+      return reading == 0 || reading + bytes <= state.reading_max;
+    }
+    void evict(ExtentId id, const Extent& e);
+    void clean(ExtentId id, const Extent& e, Decision::Reason reason);
+    void prefetch(ExtentId id, const Extent& e);
+  };
+
+  // Keys are the positions of next uses. A planner may let some leave before all others by adding
+  // kLeavesFirst to theirs.
+  virtual Position key_of(ExtentId id) const { return next_use(id); }
+  static constexpr Nanos kHeadroom = 30'000'000;  // births of this time ahead find room
+  static constexpr Position kLeavesFirst = Position{1} << 62;
+  Position next_use(ExtentId id) const {
+    return hinted_use(table_[id], predictor_.position(), predictor_.next_use(id));
+  }
+  // What `bytes` take at `rate` bytes a second.
+  static Nanos time_of(Bytes bytes, std::uint64_t rate) {
+    return bytes * 1'000 / static_cast<Bytes>(std::max<std::uint64_t>(rate / 1'000'000, 1));
+  }
+  // Could be fetched for a use that is foreseen.
+  static bool awaited(const Extent& e) {
+    return e.where == Where::kAbsent && !e.wanted && !e.dying && e.hint != Hint::kLater;
+  }
+  void foresee(Draft& draft);
+  void gather();
+  void make_headroom(Draft& draft);
+  void prefetch(Draft& draft);
+  void write_ahead(Draft& draft);
+  Bytes headroom_before(const Draft& draft, Position position) const;
+  bool free_up(Draft& draft, Bytes need, Position beyond);
+
+  const ExtentTable& table_;
+  const Predictor& predictor_;
+  VictimHeap heap_;
+  std::vector<ExtentId> order_;  // scratch: victims of one plan, best first
+  std::array<Upcoming, 1024> upcoming_{};
+
+ private:
+  static constexpr Position kSoonOps = 12;
+  static constexpr Nanos kWriteAhead = 2'000'000'000; // what must leave within it is written now
+  static constexpr std::uint64_t kRate = 500'000'000;  // bytes a second, until measured
+  static constexpr Nanos kReadMargin = 30'000'000, kWriteMargin = 100'000'000;
+  static constexpr Nanos kReadFactor = 4, kWriteFactor = 8;  // of the transfers' own time
+  static constexpr std::size_t kVictims = 512;        // looked at in one plan
+};
+
+}  // namespace outsize::ahead

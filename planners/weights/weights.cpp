@@ -1,0 +1,168 @@
+#include "planners/weights/weights.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace outsize::weights {
+
+bool WeightsPlanner::away(ExtentId id) const {
+  if (!planned() || !cover_.away(predictor_.gap_of(id))) return false;
+  return id >= stays_until_.size() || stays_until_[id] != predictor_.next_use(id);
+}
+
+Position WeightsPlanner::key_of(ExtentId id) const {
+  const Position use = next_use(id);
+  return table_[id].hint == Hint::kNone && away(id) ? use + kLeavesFirst : use;
+}
+
+void WeightsPlanner::on_resident(ExtentId id) {
+  AheadPlanner::on_resident(id);
+  if (planned()) produced(id);
+}
+
+void WeightsPlanner::on_rekey() {
+  if (predictor_.cycle_place() == 0) step_ended();
+  AheadPlanner::on_rekey();
+}
+
+void WeightsPlanner::step_ended() {
+  Bytes alive = 0;
+  for (ExtentId id = 0; id < table_.size(); ++id) {
+    if (table_[id].where != Where::kFree && !table_[id].dying) alive += table_[id].bytes;
+  }
+  stage_ = predictor_.read_cycle(table_, read_) ? Stage::kDue : Stage::kNone;
+  if (alive == std::exchange(alive_, alive) && read_ == cycle_) return;
+  std::swap(read_, cycle_);
+  budget_ = 0;
+}
+
+void WeightsPlanner::begin(const PlanState& state) {
+  if (budget_ != state.budget) {
+    budget_ = state.budget;
+    const Bytes most = alive_ + *std::max_element(cycle_.more.begin(), cycle_.more.end());
+    const Bytes reserve = most > state.budget ? state.reading_max : 0;
+    cover_.select(cycle_, alive_, state.budget - reserve, options_);
+  }
+  stage_ = Stage::kFollowed;
+  AheadPlanner::on_rekey();
+  to_send_.clear();
+  sent_ = 0;
+  is_to_send_.assign(table_.size(), false);
+  order_.assign(heap_.members().begin(), heap_.members().end());
+  std::sort(order_.begin(), order_.end(), [this](ExtentId a, ExtentId b) {
+    return table_[a].last_use != table_[b].last_use ? table_[a].last_use < table_[b].last_use : a < b;
+  });
+  for (const ExtentId id : order_) produced(id);
+}
+
+void WeightsPlanner::drop() {
+  stage_ = Stage::kNone;
+  AheadPlanner::on_rekey();
+}
+
+void WeightsPlanner::produced(ExtentId id) {
+  const std::uint32_t gap = predictor_.gap_of(id);
+  if (gap == kNoGap || !cover_.written(cycle_.gaps[gap].version)) return;
+  if (id >= is_to_send_.size()) is_to_send_.resize(id + 1 + id / 2, false);
+  if (std::exchange(is_to_send_[id], true)) return;
+  to_send_.push_back({id, predictor_.position()});
+}
+
+void WeightsPlanner::plan(const PlanState& state, std::vector<Decision>& out) {
+  const bool goes_on = predictor_.cycle_place() != kNoPlace;
+  if (planned() && !goes_on) drop();
+  if (goes_on && (stage_ == Stage::kDue || (planned() && budget_ != state.budget))) begin(state);
+  if (!planned()) return AheadPlanner::plan(state, out);
+  Draft draft(state, out);
+  foresee(draft);
+  settle(draft);
+  gather();
+  send(draft);
+  draft.headroom = predictor_.demand_within(kHeadroom);
+  free_up(draft, draft.headroom, kLeavesFirst);
+  bring_back(draft);
+  if (cover_.overflow() > 0) write_ahead(draft);
+}
+
+bool WeightsPlanner::stays(const Upcoming& next) const {
+  return stays_until_[next.extent] == next.position && cover_.away(predictor_.gap_of(next.extent));
+}
+
+// Which of those that may be away come back, or stay: earliest needed first, while they fit in every op
+// until their use beside all that is kept, and beside those for which this was settled before.
+void WeightsPlanner::settle(const Draft& draft) {
+  if (table_.size() > stays_until_.size()) stays_until_.resize(table_.size(), 0);
+  Bytes settled = 0;  // used at `at` or later
+  for (std::size_t i = 0; i < draft.coming; ++i) {
+    if (stays(upcoming_[i])) settled += table_[upcoming_[i].extent].bytes;
+  }
+  const Bytes memory = draft.state.budget - draft.state.writing_max / 2;
+  const std::vector<Bytes>& kept = cover_.kept();
+  std::size_t op = predictor_.cycle_place() % kept.size();
+  Position at = predictor_.position();
+  Bytes room = std::numeric_limits<Bytes>::max();
+  for (std::size_t i = 0; i < draft.coming; ++i) {
+    const Upcoming& next = upcoming_[i];
+    for (; at < next.position; ++at) {
+      room = std::min(room, memory - kept[op] - settled);
+      if (++op == kept.size()) op = 0;
+    }
+    const Bytes bytes = table_[next.extent].bytes;
+    if (stays(next)) {
+      settled -= bytes;
+      continue;
+    }
+    if (!cover_.away(predictor_.gap_of(next.extent))) continue;
+    if (bytes > room) return;
+    room -= bytes;
+    stays_until_[next.extent] = next.position;
+    if (heap_.contains(next.extent)) heap_.put(next.extent, key_of(next.extent));
+  }
+}
+
+// In the order in which it was produced. What died, left, or is as it is below needs nothing any more;
+// what an op still uses, or is about to use, has to wait.
+void WeightsPlanner::send(Draft& draft) {
+  const std::size_t end = std::min(sent_ + kSentMax, to_send_.size());
+  bool full = false;
+  for (std::size_t i = sent_; i < end && !full; ++i) {
+    Sent& sent = to_send_[i];
+    const Extent& e = table_[sent.extent];
+    const bool in_use = e.pins > 0 || sent.since == predictor_.position();
+    if (e.where != Where::kResident || e.dying || (e.below != Below::kNone && !in_use)) {
+      is_to_send_[sent.extent] = false;
+      sent.extent = kNoExtent;
+      continue;
+    }
+    if (in_use || e.below != Below::kNone) continue;
+    full = !draft.can_write(e.bytes);
+    if (!full) draft.clean(sent.extent, e, Decision::Reason::kFarthestUse);
+  }
+  std::size_t keep = end;
+  for (std::size_t i = end; i-- > sent_;) {
+    if (to_send_[i].extent != kNoExtent) to_send_[--keep] = to_send_[i];
+  }
+  sent_ = keep;
+  if (sent_ <= to_send_.size() / 2) return;
+  to_send_.erase(to_send_.begin(), to_send_.begin() + static_cast<std::ptrdiff_t>(sent_));
+  sent_ = 0;
+}
+
+// Earliest needed first: what stays in this gap, and what should be here and is not.
+void WeightsPlanner::bring_back(Draft& draft) {
+  std::size_t below = 0;
+  for (std::size_t i = 0; i < draft.coming && below < kBelowMax; ++i) {
+    const Upcoming& next = upcoming_[i];
+    const Extent& e = table_[next.extent];
+    if (!awaited(e)) continue;
+    if (away(next.extent)) {
+      ++below;
+      continue;
+    }
+    if (!draft.can_read(e.bytes)) return;
+    if (!free_up(draft, e.bytes + std::min(draft.headroom, next.demand), kLeavesFirst)) return;
+    draft.prefetch(next.extent, e);
+  }
+}
+
+}  // namespace outsize::weights

@@ -1,0 +1,67 @@
+// `weights`: weight offloading as Beaumont, Eyraud-Dubois, Shilova and Zhao describe it (chain.h), live.
+//
+// Once a step came again as it was, a plan is made for those that follow: cover.h selects what leaves, and
+// in which of its gaps. Then, op by op:
+//   * what the plan has below leaves first, and nothing else leaves ahead of need;
+//   * it is written as soon as it was produced, earliest produced first, also where it is given up only
+//     after a later use;
+//   * it comes back earliest needed first, as soon as it fits beside all that the selection keeps until its
+//     use; what could come back at once stays.
+// Before the first plan, and from where a step goes otherwise until its end, this is `lookahead`. So it is
+// where room is short nevertheless: then the farthest use leaves.
+//
+// Transfers take time, which the selection ignores: a bit of the budget is kept out of it, for what comes
+// back ahead of need and what is still being written in its gap.
+//
+// Works with any predictor, plans with one that knows cycles. Costs: lookahead's, and at a step's end
+// O(extents log extents), or what cover.h says where the step was another.
+#pragma once
+
+#include "planners/ahead/ahead.h"
+#include "planners/weights/cover.h"
+
+namespace outsize::weights {
+
+class WeightsPlanner final : public ahead::AheadPlanner {
+ public:
+  WeightsPlanner(const ExtentTable& table, const Predictor& predictor, const CoverOptions& options = {})
+      : AheadPlanner(table, predictor), options_(options) {}
+  const char* name() const override { return "weights"; }
+  void on_resident(ExtentId id) override;
+  void on_rekey() override;
+  void plan(const PlanState& state, std::vector<Decision>& out) override;
+  // Whether a plan is being followed.
+  bool planned() const { return stage_ == Stage::kFollowed; }
+
+ private:
+  enum class Stage : std::uint8_t { kNone, kDue, kFollowed };
+  struct Sent {  // to be written
+    ExtentId extent = kNoExtent;
+    Position since = 0;  // the op after the one that produced it
+  };
+  Position key_of(ExtentId id) const override;
+  bool away(ExtentId id) const;
+  bool stays(const Upcoming& next) const;
+  void step_ended();
+  void begin(const PlanState& state);
+  void drop();
+  void produced(ExtentId id);
+  void settle(const Draft& draft);
+  void send(Draft& draft);
+  void bring_back(Draft& draft);
+
+  CoverOptions options_;
+  Cycle cycle_, read_;
+  Cover cover_;
+  Stage stage_ = Stage::kNone;
+  Bytes alive_ = 0;   // when a step begins
+  Bytes budget_ = 0;  // that cover_ is made for; 0: it is not of cycle_
+  std::vector<Position> stays_until_;  // by extent: the use until which it stays though it may be away
+  static constexpr std::size_t kSentMax = 512;  // looked at in one plan
+  static constexpr std::size_t kBelowMax = 64;  // skipped in one plan, before what is used later has to wait
+  std::vector<Sent> to_send_;          // earliest produced first
+  std::size_t sent_ = 0;               // so many of them are done with
+  std::vector<char> is_to_send_;       // by extent
+};
+
+}  // namespace outsize::weights

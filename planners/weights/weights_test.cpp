@@ -1,0 +1,229 @@
+// The planner alone, with a predictor that says what the test wants it to say: a step of ten ops.
+#include "planners/weights/weights.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace outsize::weights {
+namespace {
+
+constexpr std::uint32_t kOps = 10;
+
+class Prophet final : public Predictor {
+ public:
+  const char* name() const override { return "prophet"; }
+  void on_op(const OpEvent&) override {}
+  void on_birth(ExtentId, Bytes) override {}
+  void on_death(ExtentId, Bytes) override {}
+  void on_step(Nanos) override {}
+  Position position() const override { return now; }
+  Position next_use(ExtentId id) const override {
+    const auto at = uses.find(id);
+    return at == uses.end() ? kNever : at->second;
+  }
+  std::size_t upcoming(std::span<Upcoming> out) const override {
+    std::vector<Upcoming> coming;
+    for (const auto& [id, position] : uses) {
+      coming.push_back({id, position, static_cast<Nanos>(position - now) * 1'000'000'000, 0});
+    }
+    std::sort(coming.begin(), coming.end(),
+              [](const Upcoming& a, const Upcoming& b) { return a.position < b.position; });
+    std::copy(coming.begin(), coming.end(), out.begin());
+    return coming.size();
+  }
+  Bytes demand_within(Nanos) const override { return 0; }
+  bool take_rekeyed() override { return false; }
+  bool read_cycle(const ExtentTable&, Cycle& out) const override {
+    out = cycle;
+    return known;
+  }
+  std::uint32_t cycle_place() const override { return on_path ? static_cast<std::uint32_t>(now % kOps) : kNoPlace; }
+  std::uint32_t gap_of(ExtentId id) const override { return on_path && gaps.contains(id) ? gaps.at(id) : kNoGap; }
+
+  std::map<ExtentId, Position> uses;
+  std::map<ExtentId, std::uint32_t> gaps;
+  Cycle cycle;
+  Position now = 1000;
+  bool known = true, on_path = true;
+};
+
+// Extents of 10 MiB, a budget of 80 MiB. The step is over it only where a test says so.
+class WeightsPlan : public testing::Test {
+ protected:
+  WeightsPlan() {
+    table_.ensure(32);
+    state_.budget = 80 * kMiB;
+    state_.reading_max = state_.writing_max = 20 * kMiB;
+    state_.read_rate = state_.write_rate = 1'000'000'000;
+    prophet_.cycle.more.assign(kOps, 0);
+  }
+  // Its gap ends with the use in `use` ops; its gap begins at once and covers what the cycle has over.
+  void add(ExtentId id, Where where, Below below, Position use, bool has_gap = true) {
+    Extent& e = table_[id];
+    e.bytes = 10 * kMiB;
+    e.where = where;
+    e.below = below;
+    e.last_use = id;
+    prophet_.uses[id] = prophet_.now + use;
+    if (has_gap) {
+      const auto number = static_cast<std::uint32_t>(prophet_.cycle.gaps.size());
+      prophet_.cycle.gaps.push_back({e.bytes, 0, static_cast<std::uint32_t>(use), prophet_.cycle.versions++, kNoGap,
+                                     number, true, true, true});
+      prophet_.gaps[id] = number;
+    }
+    if (where == Where::kResident) planner_.on_resident(id);
+  }
+  void here(ExtentId id, Position use, bool has_gap = true) { add(id, Where::kResident, Below::kValid, use, has_gap); }
+  void changed(ExtentId id, Position use) { add(id, Where::kResident, Below::kNone, use); }
+  void below(ExtentId id, Position use, bool has_gap = true) { add(id, Where::kAbsent, Below::kValid, use, has_gap); }
+  // In ops [from, to) so many MiB more are alive than at the step's begin.
+  void births(std::size_t from, std::size_t to, Bytes mib) {
+    for (std::size_t op = from; op < to; ++op) prophet_.cycle.more[op] = mib * kMiB;
+  }
+  std::string plan() {
+    std::vector<Decision> decisions;
+    planner_.plan(state_, decisions);
+    std::string text;
+    for (const Decision& decision : decisions) {
+      constexpr const char* kNames[] = {"fetch", "write", "evict"};
+      text += (text.empty() ? "" : " ") + std::string(kNames[static_cast<int>(decision.kind)]) + ":" +
+              std::to_string(decision.extent);
+    }
+    return text;
+  }
+  std::vector<ExtentId> victims() {
+    std::vector<ExtentId> out;
+    planner_.victims(false, 100, out);
+    return out;
+  }
+
+  ExtentTable table_;
+  Prophet prophet_;
+  WeightsPlanner planner_{table_, prophet_};
+  PlanState state_;
+};
+
+TEST_F(WeightsPlan, IsLookaheadUntilAStepCameAgain) {
+  prophet_.known = false;
+  here(1, 3);
+  here(2, 9);
+  births(2, 4, 100);
+  planner_.on_rekey();
+  plan();
+  EXPECT_FALSE(planner_.planned());
+  EXPECT_EQ(victims(), (std::vector<ExtentId>{2, 1})) << "the farthest use";
+  prophet_.known = true;
+  planner_.on_rekey();
+  plan();
+  EXPECT_TRUE(planner_.planned());
+}
+
+// 60 MiB, and 20 more at ops 2 to 4: with what is kept for transfers, two have to leave that have gaps there.
+TEST_F(WeightsPlan, WhatThePlanHasBelowLeavesFirst) {
+  here(1, 9, false);
+  changed(2, 8);
+  here(3, 7);
+  here(4, 2);
+  here(5, 8, false);
+  here(6, 9, false);
+  births(2, 5, 20);
+  state_.budget = 79 * kMiB;
+  state_.reading_max = 19 * kMiB;
+  planner_.on_rekey();
+  EXPECT_EQ(victims(), (std::vector<ExtentId>{1, 6, 2, 5, 3, 4}));
+  plan();
+  EXPECT_EQ(victims(), (std::vector<ExtentId>{2, 3, 1, 6, 5, 4}));
+  EXPECT_FALSE(planner_.needed_soon(3));
+  EXPECT_TRUE(planner_.needed_soon(1));
+  ++prophet_.now;
+  EXPECT_EQ(plan(), "write:2");
+}
+
+TEST_F(WeightsPlan, WritesWhatWasProducedFirstAndWaitsForItsOp) {
+  changed(7, 9);
+  changed(3, 9);
+  changed(5, 9);
+  births(1, 9, 300);
+  table_[3].last_use = 90;
+  table_[5].last_use = 80;
+  planner_.on_rekey();
+  EXPECT_EQ(plan(), "") << "the op that produced them may still run";
+  ++prophet_.now;
+  EXPECT_EQ(plan(), "write:7 write:5");
+  table_[7].below = table_[5].below = Below::kValid;
+  table_[3].pins = 1;
+  EXPECT_EQ(plan(), "") << "an op uses it";
+  table_[3].pins = 0;
+  EXPECT_EQ(plan(), "write:3");
+}
+
+// Both are away in ops 0 to 7; op 4 is full. As soon as that has passed the one that is needed first comes,
+// and the other one once both fit.
+TEST_F(WeightsPlan, ComesBackAsSoonAsItFits) {
+  below(1, 8);
+  below(2, 9);
+  for (ExtentId id = 3; id < 8; ++id) here(id, 9, false);
+  births(4, 5, 30);
+  births(5, 7, 10);
+  planner_.on_rekey();
+  state_.free = 30 * kMiB;
+  EXPECT_EQ(plan(), "");
+  EXPECT_TRUE(planner_.planned());
+  prophet_.now += 5;
+  EXPECT_EQ(plan(), "fetch:1");
+  table_[1].where = Where::kResident;
+  planner_.on_resident(1);
+  prophet_.now += 2;
+  EXPECT_EQ(plan(), "fetch:2");
+  EXPECT_EQ(victims().back(), 1U) << "it is no longer one of those that leave first";
+}
+
+TEST_F(WeightsPlan, WhatIsKeptAndIsNotHereComes) {
+  below(1, 4, false);
+  here(2, 9);
+  births(2, 5, 100);
+  planner_.on_rekey();
+  EXPECT_EQ(plan(), "evict:2 fetch:1");
+}
+
+TEST_F(WeightsPlan, IsDroppedWhereTheStepGoesOtherwise) {
+  here(1, 3);
+  here(2, 9, false);
+  births(1, 2, 100);
+  planner_.on_rekey();
+  plan();
+  ASSERT_TRUE(planner_.planned());
+  EXPECT_EQ(victims(), (std::vector<ExtentId>{1, 2}));
+  prophet_.on_path = false;
+  plan();
+  EXPECT_FALSE(planner_.planned());
+  EXPECT_EQ(victims(), (std::vector<ExtentId>{2, 1}));
+  prophet_.on_path = true;
+  plan();
+  EXPECT_FALSE(planner_.planned()) << "not before the next step";
+  prophet_.now += kOps;
+  planner_.on_rekey();
+  plan();
+  EXPECT_TRUE(planner_.planned());
+}
+
+TEST_F(WeightsPlan, AnotherBudgetIsPlannedAnew) {
+  here(1, 9);
+  here(2, 9, false);
+  births(2, 5, 60);
+  planner_.on_rekey();
+  plan();
+  EXPECT_EQ(victims(), (std::vector<ExtentId>{1, 2})) << "80 MiB hold all, so they leave in order of use";
+  prophet_.uses[2] += 5;
+  planner_.on_resident(2);
+  EXPECT_EQ(victims(), (std::vector<ExtentId>{2, 1}));
+  state_.budget = 70 * kMiB;
+  plan();
+  EXPECT_EQ(victims(), (std::vector<ExtentId>{1, 2}));
+}
+
+}  // namespace
+}  // namespace outsize::weights
