@@ -10,6 +10,8 @@ void AheadPlanner::Draft::evict(ExtentId id, const Extent& e) {
 }
 
 void AheadPlanner::Draft::clean(ExtentId id, const Extent& e, Decision::Reason reason) {
+  const auto same = [id](const Decision& d) { return d.kind == Decision::Kind::kClean && d.extent == id; };
+  if (std::any_of(out.begin(), out.end(), same)) return;  // this plan writes it already
   out.push_back({Decision::Kind::kClean, reason, id});
   writing += e.bytes;
 }
@@ -39,6 +41,8 @@ bool AheadPlanner::needed_soon(ExtentId id) const {
 void AheadPlanner::plan(const PlanState& state, std::vector<Decision>& out) {
   Draft draft(state, out);
   foresee(draft);
+  draft.bound = link_bound(draft);
+  if (draft.bound) draft.pace = kPressed;
   gather();
   make_headroom(draft);
   prefetch(draft);
@@ -56,13 +60,44 @@ void AheadPlanner::foresee(Draft& draft) {
   if (draft.state.write_rate > 0) draft.write_rate = draft.state.write_rate;
 }
 
+// Whether what is foreseen to come, or to make way for it, keeps the link busy for most of that time.
+bool AheadPlanner::link_bound(const Draft& draft) const {
+  if (draft.coming == 0) return false;
+  Bytes absent = 0;
+  for (std::size_t i = 0; i < draft.coming; ++i) {
+    const Extent& e = table_[upcoming_[i].extent];
+    if (e.where == Where::kAbsent) absent += e.bytes;
+  }
+  const Upcoming& last = upcoming_[draft.coming - 1];
+  const Bytes leaving = std::max<Bytes>(last.demand + absent - draft.free, 0);
+  const Nanos busy = std::max(time_of(absent, draft.read_rate), time_of(leaving, draft.write_rate));
+  return busy > last.in / 100 * kBusyPercent;
+}
+
+// Begins to write what is used farthest ahead, as far as it would make `need` bytes free.
+void AheadPlanner::write_victims(Draft& draft, Bytes need, Position beyond) {
+  Bytes freed = draft.free;
+  for (std::size_t i = draft.next_victim; i < order_.size() && freed < need; ++i) {
+    const Extent& e = table_[order_[i]];
+    if (heap_.key(order_[i]) <= beyond) return;
+    freed += e.bytes;
+    if (e.below != Below::kNone || e.write_pins != 0 || !draft.can_write(e.bytes)) continue;
+    draft.clean(order_[i], e, Decision::Reason::kFarthestUse);
+  }
+}
+
 // Evicts clean victims whose next use lies beyond `beyond`; starts writing dirty ones. True once
 // `need` bytes are free.
-bool AheadPlanner::free_up(Draft& draft, Bytes need, Position beyond) {
+bool AheadPlanner::free_up(Draft& draft, Bytes need, Position beyond, bool for_prefetch) {
   while (draft.free < need && draft.next_victim < order_.size()) {
     const ExtentId id = order_[draft.next_victim];
     const Extent& e = table_[id];
     if (heap_.key(id) <= beyond) return false;
+    if (for_prefetch && e.prefetched) return false;
+    if (draft.bound && !clean(e)) {
+      write_victims(draft, need, beyond);
+      return false;
+    }
     ++draft.next_victim;
     if (clean(e)) {
       draft.evict(id, e);
@@ -84,12 +119,12 @@ Bytes AheadPlanner::headroom_before(const Draft& draft, Position position) const
 }
 
 void AheadPlanner::make_headroom(Draft& draft) {
-  draft.headroom = predictor_.demand_within(kHeadroom);
+  draft.headroom = predictor_.demand_within(draft.pace.headroom);
   while (draft.next_victim < order_.size()) {
     const Position use = heap_.key(order_[draft.next_victim]);
     const Bytes need = headroom_before(draft, use);
     if (draft.free >= need || use <= predictor_.position() + kSoonOps) return;
-    free_up(draft, need, use - 1);
+    if (!free_up(draft, need, use - 1) && draft.bound) return;
   }
 }
 
@@ -106,7 +141,7 @@ void AheadPlanner::prefetch(Draft& draft) {
     const Extent& e = table_[next.extent];
     if (!awaited(e)) continue;
     absent += e.bytes;
-    if (next.in > kReadMargin + kReadFactor * time_of(absent, draft.read_rate)) return;
+    if (next.in > draft.pace.read_margin + draft.pace.read_factor * time_of(absent, draft.read_rate)) return;
     if (!draft.can_read(e.bytes)) return;
     while (farther > 0 && heap_.key(order_[farther - 1]) <= next.position) {
       const Extent& sooner = table_[order_[--farther]];
@@ -116,7 +151,7 @@ void AheadPlanner::prefetch(Draft& draft) {
     const Bytes room = draft.free + clean_bytes - draft.evicted + std::min(changed_bytes, writable);
     if (e.bytes + next.demand > room) return;
     const Bytes need = e.bytes + std::min(draft.headroom, next.demand);
-    if (!free_up(draft, need, next.position)) return;
+    if (!free_up(draft, need, next.position, true)) return;
     draft.prefetch(next.extent, e);
   }
 }
@@ -129,7 +164,7 @@ void AheadPlanner::write_ahead(Draft& draft) {
     const Extent& e = table_[upcoming_[i].extent];
     if (e.where == Where::kAbsent) absent += e.bytes;
     const Bytes by_then = absent + upcoming_[i].demand;
-    const Nanos begin = kWriteMargin + kWriteFactor * time_of(by_then - draft.free, draft.write_rate);
+    const Nanos begin = draft.pace.write_margin + draft.pace.write_factor * time_of(by_then - draft.free, draft.write_rate);
     if (upcoming_[i].in <= begin) wanted = std::max(wanted, by_then);
   }
   Bytes covered = draft.free;

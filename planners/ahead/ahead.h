@@ -4,6 +4,13 @@
 // Ahead of need, but not earlier than that: what comes too early takes room from what is used before
 // it and so is paid for twice; what is written too early may be changed again. Both are begun when
 // the time left is a small multiple of what the transfers up to there take.
+//
+// Where the link has more to do than time allows, nothing that it brings comes too late for want of a
+// margin, and every byte that moves needlessly is paid for: then margins are short, and no clean
+// extent leaves in place of a changed one that is used later.
+//
+// What came ahead of need and was not used yet leaves for nothing else that comes ahead of need: where
+// it would, one of the two forecasts was wrong, and bytes would go to and fro.
 #pragma once
 
 #include <algorithm>
@@ -26,6 +33,13 @@ class AheadPlanner : public Planner {
   void plan(const PlanState& state, std::vector<Decision>& out) override;
 
  protected:
+  struct Pace {  // how far ahead of need things are begun
+    Nanos headroom;                   // births of this time ahead find room
+    Nanos read_margin, write_margin;
+    Nanos read_factor, write_factor;  // of the transfers' own time
+  };
+  static constexpr Pace kRelaxed{30'000'000, 30'000'000, 100'000'000, 4, 8};
+  static constexpr Pace kPressed{1'000'000, 1'000'000, 1'000'000, 1, 1};  // the link is the wall
   struct Draft {  // what one plan has taken so far
     explicit Draft(const PlanState& at, std::vector<Decision>& decisions)
         : state(at), out(decisions), free(at.free), reading(at.reading), writing(at.writing) {}
@@ -37,6 +51,8 @@ class AheadPlanner : public Planner {
     std::uint64_t read_rate = kRate, write_rate = kRate;
     Bytes headroom = 0;           // births very shortly ahead, to be free now
     std::size_t coming = 0;       // entries of upcoming_
+    bool bound = false;           // by the link
+    Pace pace = kRelaxed;
 
     bool can_write(Bytes bytes) const {
       return writing == 0 || writing + bytes <= state.writing_max;
@@ -52,7 +68,6 @@ class AheadPlanner : public Planner {
   // Keys are the positions of next uses. A planner may let some leave before all others by adding
   // kLeavesFirst to theirs.
   virtual Position key_of(ExtentId id) const { return next_use(id); }
-  static constexpr Nanos kHeadroom = 30'000'000;  // births of this time ahead find room
   static constexpr Position kLeavesFirst = Position{1} << 62;
   Position next_use(ExtentId id) const {
     return hinted_use(table_[id], predictor_.position(), predictor_.next_use(id));
@@ -67,11 +82,13 @@ class AheadPlanner : public Planner {
   }
   void foresee(Draft& draft);
   void gather();
+  bool link_bound(const Draft& draft) const;
   void make_headroom(Draft& draft);
   void prefetch(Draft& draft);
   void write_ahead(Draft& draft);
   Bytes headroom_before(const Draft& draft, Position position) const;
-  bool free_up(Draft& draft, Bytes need, Position beyond);
+  bool free_up(Draft& draft, Bytes need, Position beyond, bool for_prefetch = false);
+  void write_victims(Draft& draft, Bytes need, Position beyond);
 
   const ExtentTable& table_;
   const Predictor& predictor_;
@@ -83,8 +100,7 @@ class AheadPlanner : public Planner {
   static constexpr Position kSoonOps = 12;
   static constexpr Nanos kWriteAhead = 2'000'000'000; // what must leave within it is written now
   static constexpr std::uint64_t kRate = 500'000'000;  // bytes a second, until measured
-  static constexpr Nanos kReadMargin = 30'000'000, kWriteMargin = 100'000'000;
-  static constexpr Nanos kReadFactor = 4, kWriteFactor = 8;  // of the transfers' own time
+  static constexpr Nanos kBusyPercent = 60;  // of the time ahead, from which on the link is the wall
   static constexpr std::size_t kVictims = 512;        // looked at in one plan
 };
 

@@ -183,6 +183,29 @@ TEST_F(Lookahead, ChangedBytesAreWrittenBeforeTheyMustLeave) {
   EXPECT_EQ(plan().find("write"), std::string::npos);
 }
 
+TEST_F(Lookahead, WhereTheLinkIsTheWallNoNearerOneLeavesForAFartherThatIsChanged) {
+  absent_at(1, 5);
+  clean_at(2, 500);
+  changed_at(3, 900);
+  EXPECT_EQ(plan(), "write:3 evict:2 fetch:1") << "there is time to bring it back";
+  add(4, Where::kAbsent, Below::kValid, 899, 600 * kMiB);
+  EXPECT_EQ(plan(), "write:3") << "610 MiB take 640 of 900 ms";
+  table_[3].below = Below::kValid;
+  EXPECT_EQ(plan(), "evict:3 fetch:1");
+}
+
+TEST_F(Lookahead, WhereTheLinkIsTheWallNothingComesBeforeItsTransferMustBegin) {
+  state_.free = 100 * kMiB;
+  absent_at(1, 40);
+  EXPECT_EQ(plan(), "fetch:1");
+  absent_at(5, 41);
+  absent_at(6, 42);
+  add(2, Where::kResident, Below::kValid, 43);
+  EXPECT_EQ(plan(), "") << "30 MiB take 31 of 43 ms, the first of them 10";
+  prophet_.now += 30;
+  EXPECT_EQ(plan(), "fetch:1 fetch:5 fetch:6");
+}
+
 TEST_F(Lookahead, NeededSoonIsADozenOps) {
   clean_at(1, 5);
   clean_at(2, 50);

@@ -78,7 +78,7 @@ void WeightsPlanner::plan(const PlanState& state, std::vector<Decision>& out) {
   settle(draft);
   gather();
   send(draft);
-  draft.headroom = predictor_.demand_within(kHeadroom);
+  draft.headroom = predictor_.demand_within(draft.pace.headroom);
   free_up(draft, draft.headroom, kLeavesFirst);
   bring_back(draft);
   if (cover_.overflow() > 0) write_ahead(draft);
