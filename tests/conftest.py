@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SPLIT = {"test_training_equal.py", "test_io_faults.py", "test_raw_access.py", "test_random_programs.py"}
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups, or there are none
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.name not in SPLIT:

@@ -129,7 +129,7 @@ def test_a_script_that_catches_ctrl_c_trains_on(mechanism: str, tmp_path: Path, 
 
 @pytest.mark.parametrize(("number", "mechanism"), [(signal.SIGINT, "auto"), (signal.SIGTERM, "signal")])
 def test_a_signal_in_mid_step_ends_the_run_as_python(
-    number: signal.Signals, mechanism: str, tmp_path: Path, spill: Path
+    number: signal.Signals, mechanism: str, root: Path, tmp_path: Path, spill: Path
 ) -> None:
     (tmp_path / "train.py").write_text(DIES)
     plain = disturbed(["train.py"], number, tmp_path)
@@ -137,5 +137,5 @@ def test_a_signal_in_mid_step_ends_the_run_as_python(
     assert ours[:2] == plain[:2] and ours[0] == -number
     last = [errors.splitlines()[-1:] for errors in (plain[2], ours[2])]
     assert last[0] == last[1] == (["KeyboardInterrupt"] if number == signal.SIGINT else [])
-    assert "outsize" not in ours[2]
+    assert "outsize" not in ours[2].replace(str(root), ""), "the checkout may have that name"
     assert list(spill.iterdir()) == []
