@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,15 +14,21 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 # Long files whose tests share nothing and run in processes of their own: several workers share each.
-# All other files are one worker's, for what their tests share (tools/run_tests.py: --dist loadgroup).
+# All other files are one worker's, for what their tests share. (Marks of xdist_group, which xdist turns
+# into names of tests, did not do it: files were split all the same.)
 SPLIT = {"test_training_equal.py", "test_io_faults.py", "test_raw_access.py", "test_random_programs.py"}
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups, or there are none
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.name not in SPLIT:
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return nodeid if Path(file).name in SPLIT else file
+
+    return ByFile(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
 @pytest.fixture(scope="session")

@@ -100,7 +100,7 @@ def run_python() -> Counts:
     # worker process) is made once. One worker more than there are cores, as they wait for the disk; no
     # more than the memory of most machines bears.
     workers = str(min(int(JOBS) + 1, 6))
-    code = run(sys.executable, "-m", "pytest", "tests", "-n", workers, "--dist", "loadgroup",
+    code = run(sys.executable, "-m", "pytest", "tests", "-n", workers, "--dist", "loadscope",
                f"--junitxml={junit}", "--durations=15")
     return read_junit(junit, code)
 
