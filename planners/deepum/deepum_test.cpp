@@ -1,9 +1,8 @@
 #include "planners/deepum/deepum.h"
 
-#include <algorithm>
-#include <map>
-
 #include <gtest/gtest.h>
+
+#include "planners/planner_test_rig.h"
 
 namespace outsize::deepum {
 namespace {
@@ -11,35 +10,15 @@ namespace {
 using Ids = std::vector<ExtentId>;
 
 // Says what the test wants it to say.
-class Prophet final : public Predictor {
+class Prophet final : public ProphetBase {
  public:
-  const char* name() const override { return "prophet"; }
-  void on_op(const OpEvent&) override {}
-  void on_birth(ExtentId, Bytes) override {}
-  void on_death(ExtentId, Bytes) override {}
-  void on_step(Nanos) override {}
-  Position position() const override { return now; }
-  Position next_use(ExtentId id) const override {
-    const auto at = uses.find(id);
-    return at == uses.end() ? kNever : at->second;
-  }
-  std::size_t upcoming(std::span<Upcoming> out) const override {
-    std::vector<Upcoming> all;
-    for (const auto& [id, use] : uses) {
-      if (use != kNever) all.push_back({id, use, 0, demand});
-    }
-    std::stable_sort(all.begin(), all.end(), [](const Upcoming& a, const Upcoming& b) {
-      return a.position < b.position;
-    });
-    std::copy(all.begin(), all.end(), out.begin());
-    return all.size();
-  }
   Bytes demand_within(Nanos) const override { return demand; }
-  bool take_rekeyed() override { return false; }
 
-  Position now = 1000;
-  std::map<ExtentId, Position> uses;
   Bytes demand = 0;
+
+ private:
+  Nanos time_until(Position) const override { return 0; }
+  Bytes demand_before(Position) const override { return demand; }
 };
 
 class DeepumPlan : public testing::Test {

@@ -1,48 +1,26 @@
 // The planner alone, with a predictor that says what the test wants it to say.
 #include "planners/lookahead/lookahead.h"
 
-#include <algorithm>
-#include <map>
-#include <string>
-
 #include <gtest/gtest.h>
+
+#include "planners/planner_test_rig.h"
 
 namespace outsize::lookahead {
 namespace {
 
-class Prophet final : public Predictor {
+// An op takes a millisecond.
+class Prophet final : public ProphetBase {
  public:
-  const char* name() const override { return "prophet"; }
-  void on_op(const OpEvent&) override {}
-  void on_birth(ExtentId, Bytes) override {}
-  void on_death(ExtentId, Bytes) override {}
-  void on_step(Nanos) override {}
-  Position position() const override { return now; }
-  Position next_use(ExtentId id) const override {
-    const auto at = uses.find(id);
-    return at == uses.end() ? kNever : at->second;
-  }
-  // An op takes a millisecond.
-  std::size_t upcoming(std::span<Upcoming> out) const override {
-    std::vector<Upcoming> coming;
-    for (const auto& [id, position] : uses) {
-      const Bytes demand = position >= birth_at ? birth_bytes : 0;
-      coming.push_back({id, position, static_cast<Nanos>(position - now) * 1'000'000, demand});
-    }
-    std::sort(coming.begin(), coming.end(),
-              [](const Upcoming& a, const Upcoming& b) { return a.position < b.position; });
-    const std::size_t count = std::min(coming.size(), out.size());
-    std::copy_n(coming.begin(), count, out.begin());
-    return count;
-  }
   Bytes demand_within(Nanos nanos) const override {
     return static_cast<Nanos>(birth_at - now) * 1'000'000 <= nanos ? birth_bytes : 0;
   }
-  bool take_rekeyed() override { return false; }
 
-  std::map<ExtentId, Position> uses;
-  Position now = 1000, birth_at = 1'000'000;
+  Position birth_at = 1'000'000;
   Bytes birth_bytes = 0;
+
+ private:
+  Nanos time_until(Position position) const override { return static_cast<Nanos>(position - now) * 1'000'000; }
+  Bytes demand_before(Position position) const override { return position >= birth_at ? birth_bytes : 0; }
 };
 
 class Lookahead : public testing::Test {
@@ -64,17 +42,7 @@ class Lookahead : public testing::Test {
   void clean_at(ExtentId id, Position use) { add(id, Where::kResident, Below::kValid, use); }
   void changed_at(ExtentId id, Position use) { add(id, Where::kResident, Below::kNone, use); }
   void absent_at(ExtentId id, Position use) { add(id, Where::kAbsent, Below::kValid, use); }
-  std::string plan() {
-    std::vector<Decision> decisions;
-    planner_.plan(state_, decisions);
-    std::string text;
-    for (const Decision& decision : decisions) {
-      constexpr const char* kNames[] = {"fetch", "write", "evict"};
-      text += (text.empty() ? "" : " ") + std::string(kNames[static_cast<int>(decision.kind)]) + ":" +
-              std::to_string(decision.extent);
-    }
-    return text;
-  }
+  std::string plan() { return plan_text(planner_, state_); }
   std::vector<ExtentId> victims(bool last_choice) {
     std::vector<ExtentId> out;
     planner_.victims(last_choice, 100, out);

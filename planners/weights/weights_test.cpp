@@ -1,41 +1,19 @@
 // The planner alone, with a predictor that says what the test wants it to say: a step of ten ops.
 #include "planners/weights/weights.h"
 
-#include <algorithm>
-#include <map>
-#include <string>
-
 #include <gtest/gtest.h>
+
+#include "planners/planner_test_rig.h"
 
 namespace outsize::weights {
 namespace {
 
 constexpr std::uint32_t kOps = 10;
 
-class Prophet final : public Predictor {
+// An op takes a second.
+class Prophet final : public ProphetBase {
  public:
-  const char* name() const override { return "prophet"; }
-  void on_op(const OpEvent&) override {}
-  void on_birth(ExtentId, Bytes) override {}
-  void on_death(ExtentId, Bytes) override {}
-  void on_step(Nanos) override {}
-  Position position() const override { return now; }
-  Position next_use(ExtentId id) const override {
-    const auto at = uses.find(id);
-    return at == uses.end() ? kNever : at->second;
-  }
-  std::size_t upcoming(std::span<Upcoming> out) const override {
-    std::vector<Upcoming> coming;
-    for (const auto& [id, position] : uses) {
-      coming.push_back({id, position, static_cast<Nanos>(position - now) * 1'000'000'000, 0});
-    }
-    std::sort(coming.begin(), coming.end(),
-              [](const Upcoming& a, const Upcoming& b) { return a.position < b.position; });
-    std::copy(coming.begin(), coming.end(), out.begin());
-    return coming.size();
-  }
   Bytes demand_within(Nanos) const override { return 0; }
-  bool take_rekeyed() override { return false; }
   bool read_cycle(const ExtentTable&, Cycle& out) const override {
     out = cycle;
     return known;
@@ -43,11 +21,13 @@ class Prophet final : public Predictor {
   std::uint32_t cycle_place() const override { return on_path ? static_cast<std::uint32_t>(now % kOps) : kNoPlace; }
   std::uint32_t gap_of(ExtentId id) const override { return on_path && gaps.contains(id) ? gaps.at(id) : kNoGap; }
 
-  std::map<ExtentId, Position> uses;
   std::map<ExtentId, std::uint32_t> gaps;
   Cycle cycle;
-  Position now = 1000;
   bool known = true, on_path = true;
+
+ private:
+  Nanos time_until(Position position) const override { return static_cast<Nanos>(position - now) * 1'000'000'000; }
+  Bytes demand_before(Position) const override { return 0; }
 };
 
 // Extents of 10 MiB, a budget of 80 MiB. The step is over it only where a test says so.
@@ -83,17 +63,7 @@ class WeightsPlan : public testing::Test {
   void births(std::size_t from, std::size_t to, Bytes mib) {
     for (std::size_t op = from; op < to; ++op) prophet_.cycle.more[op] = mib * kMiB;
   }
-  std::string plan() {
-    std::vector<Decision> decisions;
-    planner_.plan(state_, decisions);
-    std::string text;
-    for (const Decision& decision : decisions) {
-      constexpr const char* kNames[] = {"fetch", "write", "evict"};
-      text += (text.empty() ? "" : " ") + std::string(kNames[static_cast<int>(decision.kind)]) + ":" +
-              std::to_string(decision.extent);
-    }
-    return text;
-  }
+  std::string plan() { return plan_text(planner_, state_); }
   std::vector<ExtentId> victims() {
     std::vector<ExtentId> out;
     planner_.victims(false, 100, out);

@@ -15,7 +15,7 @@ from outsize import machine, report
 from outsize.bench import memory, results, workloads
 from outsize.bench.predict import predict
 from outsize.bench.progress import Progress
-from outsize.bench.runner import Run, WorkerError, count_peaks, take_turns
+from outsize.bench.runner import Run, WorkerError, ample, count_peaks, take_turns
 from outsize.bench.swap import SwapUnavailable, kernel_swap
 from outsize.bench.workloads import Workload, WorkloadError
 from outsize.checkup import default_spill_dir
@@ -150,7 +150,7 @@ def contestants(workload: Workload, args: argparse.Namespace, peak: int) -> list
             runs.append(Run(label, "plain", told, args.warmup, environment=environment))
     budgets = named_budgets(args.budgets, peak)
     if args.ample and peak:
-        budgets.append(("ample", max(2 * peak, GIB)))
+        budgets.append(("ample", ample(peak)))
     policies = named_policies(args.policies)
     for policy in policies:
         for name, budget in budgets:

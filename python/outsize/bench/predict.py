@@ -9,13 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from outsize.bench.runner import Run, WorkerError, take_turns
+from outsize.bench.runner import Run, WorkerError, ample, take_turns
 from outsize.bench.workloads import Workload, WorkloadError
 from outsize.checkup import default_spill_dir
 from outsize.device import LATENCY_NS, RATES
 from outsize.progress import progress
 from outsize.simulate import load, verdict
-from outsize.units import GIB
 
 
 def predict(
@@ -30,8 +29,8 @@ def predict(
     device = {name: int(disk[name]) for name in RATES} | {"latency_ns": LATENCY_NS}
     with tempfile.TemporaryDirectory(prefix="outsize-bench-", dir=default_spill_dir()) as folder:
         path = str(Path(folder) / "run.trace")
-        ample = max(2 * peak, GIB)
-        recording = Run("recording", "outsize", workload.for_steps(steps), 0, ample, {"budget": ample, "record": path})
+        room = ample(peak)
+        recording = Run("recording", "outsize", workload.for_steps(steps), 0, room, {"budget": room, "record": path})
         take_turns([recording], steps, told)
         if recording.failure:
             raise WorkerError(f"the workload could not be recorded: {recording.failure}")
@@ -39,7 +38,7 @@ def predict(
             program = load().TraceProgram(path)
     notes = []
     for run in runs:
-        policy, budget = (run.enable["policy"], run.budget) if run.mode == "outsize" else ("ondemand", ample)
+        policy, budget = (run.enable["policy"], run.budget) if run.mode == "outsize" else ("ondemand", room)
         with progress(f"Simulating {run.label}"):
             found = program.run(policy, budget, device)
         if trouble := verdict(found):

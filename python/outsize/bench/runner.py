@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from outsize.bench.workloads import Workload, parse_losses
-from outsize.units import format_count
+from outsize.units import GIB, format_count
 
 
 class WorkerError(RuntimeError):
@@ -48,6 +48,11 @@ class Run:
     stats: list[dict[str, Any]] = field(default_factory=list)  # after each step
     peaks: list[int] = field(default_factory=list)  # mode count
     failure: str = ""
+
+
+def ample(peak: int) -> int:
+    """A budget in which all fits."""
+    return max(2 * peak, GIB)
 
 
 class Worker:
