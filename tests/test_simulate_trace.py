@@ -104,7 +104,7 @@ def test_every_profile_says_where_its_numbers_are_from() -> None:
 
 
 def test_an_op_that_does_not_fit_is_told(recorded: Path) -> None:
-    words = ("run.trace", "--device", "slow.json", "--budget", "120%,5MiB")
+    words = ("run.trace", "--device", "slow.json", "--budget", "100%,5MiB")
     said = outsize(recorded, "simulate", *words).stdout
     assert "Where ops are refused the program would not have come to its end" in said
     (row,) = (line for line in said.splitlines() if "refused, one op needs at least" in line)

@@ -347,12 +347,19 @@ void Engine::evict(ExtentId id) {
   Extent& e = table_[id];
   e.where = Where::kAbsent;
   e.guarded = false;
-  e.prefetched = false;
+  miss_prefetch(e);
   credit(e.bytes);
   ++stats_.evictions;
   stats_.dropped += e.bytes;
   planner_->on_gone(id);
   emit(Command::Kind::kEvict, id);
+}
+
+// What came, or should have come, ahead of need goes without having been used.
+void Engine::miss_prefetch(Extent& e) {
+  if (!e.prefetched) return;
+  e.prefetched = false;
+  stats_.prefetch_missed += e.bytes;
 }
 
 void Engine::fetch(ExtentId id, Urgency urgency) {
@@ -415,6 +422,10 @@ void Engine::plan(const Input& input) {
   state.writing_max = options_.writing_max;
   state.read_rate = read_rate_;
   state.write_rate = write_rate_;
+  state.demanded = stats_.demanded;
+  state.prefetch_hit = stats_.prefetch_hit;
+  state.prefetch_missed = stats_.prefetch_missed;
+  state.prefetch_open = stats_.prefetched - stats_.prefetch_hit - stats_.prefetch_missed;
   planner_->plan(state, decisions_);
   for (const Decision& decision : decisions_) {
     const Extent& e = table_[decision.extent];

@@ -44,7 +44,8 @@ inline EngineOptions engine_options(Bytes budget) {
 struct EngineStats {
   Bytes resident = 0, resident_peak = 0;
   Bytes read = 0, written = 0, dropped = 0;
-  Bytes prefetched = 0, prefetch_hit = 0, demanded = 0;
+  Bytes prefetched = 0, demanded = 0;
+  Bytes prefetch_hit = 0, prefetch_missed = 0;  // of what was prefetched: used; left, failed or died unused
   Bytes below = 0;  // bytes with a valid copy on the next tier
   std::int64_t reads = 0, writes = 0, evictions = 0, faults = 0, ops = 0, steps = 0;
   Bytes need_peak = 0;  // largest sum of one op's operands and births: the smallest budget
@@ -190,6 +191,7 @@ class Engine {
 
   // residency
   void evict(ExtentId id);
+  void miss_prefetch(Extent& e);
   void fetch(ExtentId id, Urgency urgency);
   void write(ExtentId id, Urgency urgency);
   void mark_changed(ExtentId id);

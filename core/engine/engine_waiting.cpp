@@ -370,7 +370,7 @@ void Engine::read_done(const Input& input) {
 void Engine::read_failed(ExtentId id) {
   Extent& e = table_[id];
   e.where = Where::kAbsent;
-  e.prefetched = false;
+  miss_prefetch(e);
   credit(e.bytes);
   emit(Command::Kind::kAbandon, id);
   if (e.fault_waiting) {

@@ -18,6 +18,9 @@ struct PlanState {
   Bytes reading = 0, writing = 0;          // in flight
   Bytes reading_max = 0, writing_max = 0;  // what the transfer slots allow
   std::uint64_t read_rate = 0, write_rate = 0;  // bytes a second, as measured
+  Bytes demanded = 0;                           // so far, waited for
+  Bytes prefetch_hit = 0, prefetch_missed = 0;  // so far, of what came ahead: used; left, failed or died unused
+  Bytes prefetch_open = 0;                      // came ahead and neither used nor gone yet
 };
 
 struct Decision {

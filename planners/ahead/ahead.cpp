@@ -19,6 +19,7 @@ void AheadPlanner::Draft::clean(ExtentId id, const Extent& e, Decision::Reason r
 void AheadPlanner::Draft::prefetch(ExtentId id, const Extent& e) {
   out.push_back({Decision::Kind::kPrefetch, Decision::Reason::kForeseenUse, id});
   free -= e.bytes;
+  trust -= e.bytes;
   reading += e.bytes;
 }
 
@@ -42,11 +43,34 @@ void AheadPlanner::plan(const PlanState& state, std::vector<Decision>& out) {
   Draft draft(state, out);
   foresee(draft);
   draft.bound = link_bound(draft);
-  if (draft.bound) draft.pace = kPressed;
+  keep_pace(draft);
   gather();
-  make_headroom(draft);
+  weigh_trust(draft);
+  draft.headroom = predictor_.demand_within(draft.pace.headroom);
   prefetch(draft);
   write_ahead(draft);
+}
+
+// A margin is for what the transfers in flight hold up: on a fast link that is little.
+void AheadPlanner::keep_pace(Draft& draft) const {
+  if (draft.bound) draft.pace = kPressed;
+  Pace& pace = draft.pace;
+  const Nanos up = time_of(draft.state.reading_max, draft.read_rate);
+  const Nanos down = time_of(draft.state.writing_max, draft.write_rate);
+  pace.headroom = std::min(pace.headroom, down);
+  pace.read_margin = std::min(pace.read_margin, up);
+  pace.write_margin = std::min(pace.write_margin, down);
+}
+
+void AheadPlanner::weigh_trust(Draft& draft) {
+  const PlanState& now = draft.state;
+  if (trust_ < 0) trust_ = now.budget;
+  trust_ += now.prefetch_hit - judged_.prefetch_hit;
+  trust_ += (now.demanded - judged_.demanded) / kTrustRegained;
+  trust_ -= (now.prefetch_missed - judged_.prefetch_missed) * kTrustLost;
+  trust_ = std::clamp<Bytes>(trust_, 0, now.budget);
+  judged_ = now;
+  draft.trust = trust_ - now.prefetch_open;
 }
 
 void AheadPlanner::gather() {
@@ -106,26 +130,6 @@ bool AheadPlanner::free_up(Draft& draft, Bytes need, Position beyond, bool for_p
     }
   }
   return draft.free >= need;
-}
-
-// What must be free before `position`: an extent used there neither leaves for less nor comes while
-// there is less, or it would go to and fro.
-Bytes AheadPlanner::headroom_before(const Draft& draft, Position position) const {
-  const auto end = upcoming_.begin() + static_cast<std::ptrdiff_t>(draft.coming);
-  const auto at = std::lower_bound(upcoming_.begin(), end, position, [](const Upcoming& u, Position p) {
-    return u.position < p;
-  });
-  return at == end ? draft.headroom : std::min(draft.headroom, at->demand);
-}
-
-void AheadPlanner::make_headroom(Draft& draft) {
-  draft.headroom = predictor_.demand_within(draft.pace.headroom);
-  while (draft.next_victim < order_.size()) {
-    const Position use = heap_.key(order_[draft.next_victim]);
-    const Bytes need = headroom_before(draft, use);
-    if (draft.free >= need || use <= predictor_.position() + kSoonOps) return;
-    if (!free_up(draft, need, use - 1) && draft.bound) return;
-  }
 }
 
 // Soonest use first. An extent comes only if it can stay until then: the births before its use must

@@ -9,12 +9,20 @@
 // margin, and every byte that moves needlessly is paid for: then margins are short, and no clean
 // extent leaves in place of a changed one that is used later.
 //
+// Nothing leaves ahead of a birth: letting go of clean bytes takes no time then either, and the birth
+// may not come.
+//
+// What came ahead of need and went without having been used cost the link twice what a used one saves,
+// or more; where that is most of what comes, hardly anything comes any more, but for a share of what is
+// waited for, by which better times are noticed.
+//
 // What came ahead of need and was not used yet leaves for nothing else that comes ahead of need: where
 // it would, one of the two forecasts was wrong, and bytes would go to and fro.
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "core/plan/planner.h"
 #include "core/residency/victim_heap.h"
@@ -34,7 +42,7 @@ class AheadPlanner : public Planner {
 
  protected:
   struct Pace {  // how far ahead of need things are begun
-    Nanos headroom;                   // births of this time ahead find room
+    Nanos headroom;                   // what comes leaves room for the births of this time ahead
     Nanos read_margin, write_margin;
     Nanos read_factor, write_factor;  // of the transfers' own time
   };
@@ -46,10 +54,11 @@ class AheadPlanner : public Planner {
     const PlanState& state;
     std::vector<Decision>& out;
     Bytes free, reading, writing;
+    Bytes trust = std::numeric_limits<Bytes>::max();  // that may come ahead of need yet
     std::size_t next_victim = 0;  // in order_
     Bytes evicted = 0;            // bytes of order_ that this plan lets go
     std::uint64_t read_rate = kRate, write_rate = kRate;
-    Bytes headroom = 0;           // births very shortly ahead, to be free now
+    Bytes headroom = 0;           // for births very shortly ahead
     std::size_t coming = 0;       // entries of upcoming_
     bool bound = false;           // by the link
     Pace pace = kRelaxed;
@@ -58,6 +67,7 @@ class AheadPlanner : public Planner {
       return writing == 0 || writing + bytes <= state.writing_max;
     }
     bool can_read(Bytes bytes) const {
+      if (bytes > trust) return false;
       return reading == 0 || reading + bytes <= state.reading_max;
     }
     void evict(ExtentId id, const Extent& e);
@@ -83,16 +93,18 @@ class AheadPlanner : public Planner {
   void foresee(Draft& draft);
   void gather();
   bool link_bound(const Draft& draft) const;
-  void make_headroom(Draft& draft);
+  void keep_pace(Draft& draft) const;
+  void weigh_trust(Draft& draft);
   void prefetch(Draft& draft);
   void write_ahead(Draft& draft);
-  Bytes headroom_before(const Draft& draft, Position position) const;
   bool free_up(Draft& draft, Bytes need, Position beyond, bool for_prefetch = false);
   void write_victims(Draft& draft, Bytes need, Position beyond);
 
   const ExtentTable& table_;
   const Predictor& predictor_;
   VictimHeap heap_;
+  Bytes trust_ = -1;  // that may have come ahead of need at once; -1: as much as the budget
+  PlanState judged_;  // up to here
   std::vector<ExtentId> order_;  // scratch: victims of one plan, best first
   std::array<Upcoming, 1024> upcoming_{};
 
@@ -100,6 +112,8 @@ class AheadPlanner : public Planner {
   static constexpr Position kSoonOps = 12;
   static constexpr Nanos kWriteAhead = 2'000'000'000; // what must leave within it is written now
   static constexpr std::uint64_t kRate = 500'000'000;  // bytes a second, until measured
+  static constexpr Bytes kTrustLost = 2;       // for a byte that came for nothing
+  static constexpr Bytes kTrustRegained = 16;  // bytes waited for, for one that may come on trial
   static constexpr Nanos kBusyPercent = 60;  // of the time ahead, from which on the link is the wall
   static constexpr std::size_t kVictims = 512;        // looked at in one plan
 };

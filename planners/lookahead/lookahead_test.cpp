@@ -117,18 +117,24 @@ TEST_F(Lookahead, BirthsBeforeTheUseComeFirst) {
   EXPECT_EQ(plan(), "fetch:1") << "now the birth comes after it";
 }
 
-TEST_F(Lookahead, RoomForBirthsShortlyAhead) {
+// The birth may not come, and clean bytes can leave as fast when it does.
+TEST_F(Lookahead, NothingLeavesAheadOfABirth) {
   clean_at(1, 500);
-  clean_at(2, 5);
   prophet_.birth_at = prophet_.now + 10;
   prophet_.birth_bytes = 10 * kMiB;
-  EXPECT_EQ(plan(), "evict:1");
-  state_.free = 10 * kMiB;
-  EXPECT_EQ(plan(), "") << "there is room";
+  EXPECT_EQ(plan(), "");
 }
 
-// An extent used before the birth is not evicted for it, nor kept away: it would go to and fro.
-TEST_F(Lookahead, HeadroomAndPrefetchAgree) {
+TEST_F(Lookahead, WhatComesLeavesRoomForBirthsShortlyAhead) {
+  absent_at(1, 12);
+  clean_at(2, 500);
+  clean_at(3, 600);
+  prophet_.birth_at = prophet_.now + 10;
+  prophet_.birth_bytes = 5 * kMiB;
+  EXPECT_EQ(plan(), "evict:3 evict:2 fetch:1");
+}
+
+TEST_F(Lookahead, AnExtentUsedBeforeTheBirthComesForAllThat) {
   prophet_.birth_at = prophet_.now + 25;
   prophet_.birth_bytes = 30 * kMiB;
   clean_at(1, 20);
@@ -172,6 +178,36 @@ TEST_F(Lookahead, WhereTheLinkIsTheWallNothingComesBeforeItsTransferMustBegin) {
   EXPECT_EQ(plan(), "") << "30 MiB take 31 of 43 ms, the first of them 10";
   prophet_.now += 30;
   EXPECT_EQ(plan(), "fetch:1 fetch:5 fetch:6");
+}
+
+// A byte that came for nothing costs the trust that two used ones earn.
+TEST_F(Lookahead, WhatMostlyComesForNothingHardlyComes) {
+  state_.budget = 100 * kMiB;
+  state_.free = 10 * kMiB;
+  absent_at(1, 5);
+  state_.prefetch_missed = 45 * kMiB;
+  EXPECT_EQ(plan(), "fetch:1");
+  state_.prefetch_open = 1;
+  EXPECT_EQ(plan(), "") << "10 MiB are trusted, and a byte of them is there unused";
+  state_.prefetch_hit = 1;
+  EXPECT_EQ(plan(), "fetch:1") << "another was used";
+  state_.prefetch_missed += 10 * kMiB;
+  EXPECT_EQ(plan(), "") << "trust does not go below nothing";
+  state_.prefetch_open = 0;
+  state_.demanded = 159 * kMiB;
+  EXPECT_EQ(plan(), "");
+  state_.demanded = 161 * kMiB;
+  EXPECT_EQ(plan(), "fetch:1") << "on trial: ten of 160 that were waited for";
+}
+
+TEST_F(Lookahead, MarginsAreWhatTheSlotsTransferTakes) {
+  state_.free = 20 * kMiB;
+  absent_at(1, 65);
+  EXPECT_EQ(plan(), "fetch:1") << "30 ms and four times the 10 ms that it takes";
+  state_.read_rate = 25'000'000'000;
+  EXPECT_EQ(plan(), "") << "2.7 ms and four times 0.4 ms";
+  prophet_.now += 61;
+  EXPECT_EQ(plan(), "fetch:1");
 }
 
 TEST_F(Lookahead, NeededSoonIsADozenOps) {

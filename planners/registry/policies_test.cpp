@@ -53,15 +53,17 @@ TEST(Policies, SettingsReachThePredictor) {
   auto bytes = [&](const char* name) {
     const Policy policy = make_policy(name, table);
     const ExtentId id[] = {3};
-    policy.predictor->on_op({1, id, false, 0});
+    for (SiteId site = 1; site <= 100; ++site) policy.predictor->on_op({site, id, false, 0});
     return policy.predictor->table_bytes();
   };
   EXPECT_GT(bytes("deepum"), 0);
   for (const char* more : {"deepum:degree=64", "deepum:rows=128", "deepum:ways=4", "deepum:successors=8",
-                           "deepum:levels=4", "deepum:records=8"}) {
+                           "deepum:levels=4"}) {
     EXPECT_GT(bytes(more), bytes("deepum")) << more;
   }
-  EXPECT_LT(bytes("deepum:chaining=off"), bytes("deepum"));
+  for (const char* less : {"deepum:chaining=off", "deepum:records=8", "deepum:executions=8"}) {
+    EXPECT_LT(bytes(less), bytes("deepum")) << less;
+  }
 }
 
 }  // namespace

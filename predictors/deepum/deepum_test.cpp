@@ -256,6 +256,7 @@ TEST(Deepum, ShiftingSmallStoragesKeepTheChain) {
 TEST(Deepum, TablesAreBounded) {
   PredictorOptions options;
   options.executions = 200;
+  options.records = 400;
   options.blocks = 300;
   DeepumPredictor predictor(options);
   Bytes at_bound = 0;

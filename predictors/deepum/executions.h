@@ -1,13 +1,14 @@
 // DeepUM's execution-ID table, which numbers ops by what they are, and its execution-correlation table,
-// which says what comes after one: for each execution ID, the contexts it was met in (the three
-// execution IDs before it) and what followed, the latest first. A context that was never met is
-// answered with what followed last time.
+// which says what comes after one: for each context it was met in (the three execution IDs before it)
+// what followed. A context that was never met is answered with what followed last time.
 //
-// Bounded: when the table is full, an execution ID that has not been used for long is taken over.
-// Others may still name it; what they foretell then is wrong, which costs time only.
+// The contexts of all execution IDs share one table: an op on a small tensor is the same op in every
+// layer, and has as many contexts as there are layers, where most have one.
+//
+// Bounded: when a table is full, an entry that has not been used for long is taken over. Others may
+// still name an execution ID that was; what they foretell then is wrong, which costs time only.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <utility>
 #include <vector>
@@ -32,12 +33,14 @@ struct Execution {
   Nanos gap = 0;                // until the next op
   Bytes born = 0, died = 0;     // in it, and after it before the next op
   Bytes alive = 0;              // of what it bore then, now
+  std::uint64_t key = 0;        // what it is
+  ExecutionId next = kNone;     // that followed
 };
 
 class Executions {
  public:
   explicit Executions(const PredictorOptions& options)
-      : max_(options.executions), records_(options.records) {}
+      : max_(options.executions), records_max_(options.records) {}
   // The number for `key`, and whether it is new to it: then whatever had the number is forgotten.
   std::pair<ExecutionId, bool> number(std::uint64_t key, Position now);
   Execution& operator[](ExecutionId id) { return executions_[id]; }
@@ -49,21 +52,24 @@ class Executions {
   ExecutionId next(ExecutionId id, const Context& context) const;
   Bytes bytes() const {
     return static_cast<Bytes>(executions_.capacity() * sizeof(Execution) +
-                              history_.capacity() * sizeof(Record)) + index_.bytes();
+                              records_.capacity() * sizeof(Record)) + index_.bytes() + contexts_.bytes();
   }
 
  private:
-  struct Record {
-    Context context = kNoContext;
+  struct Record {  // of an execution ID in a context
+    Position last = 0;  // when it was met last
     ExecutionId next = kNone;
   };
-  ExecutionId oldest();
+  std::uint64_t key_of(ExecutionId id, const Context& context) const;
 
-  std::uint32_t max_, records_;
+  std::uint32_t max_, records_max_;
+  Position now_ = 0;
   std::vector<Execution> executions_;
-  std::vector<Record> history_;  // `records_` of each
   KeyIndex index_;
   ExecutionId hand_ = 0;         // where the search for an old one goes on
+  std::vector<Record> records_;
+  KeyIndex contexts_;            // of records_
+  std::uint32_t record_hand_ = 0;
 };
 
 }  // namespace outsize::deepum

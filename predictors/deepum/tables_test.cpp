@@ -99,12 +99,22 @@ TEST(DeepumExecutions, WhatComesNextDependsOnTheThreeBefore) {
   EXPECT_EQ(executions.next(kA, {kC, kB, kB}), kC);
 }
 
+// As an op on a small tensor, which is the same in every layer.
+TEST(DeepumExecutions, OneMayHaveManyContexts) {
+  Executions executions{PredictorOptions{}};
+  executions.number(7, 0);
+  for (ExecutionId layer = 0; layer < 1000; ++layer) executions.learn(0, {layer, 0, 0}, 5000 + layer);
+  for (ExecutionId layer = 0; layer < 1000; ++layer) EXPECT_EQ(executions.next(0, {layer, 0, 0}), 5000 + layer);
+}
+
 TEST(DeepumExecutions, TheOldestContextMakesWay) {
   PredictorOptions options;
   options.records = 2;
   Executions executions(options);
-  executions.number(7, 0);
-  for (ExecutionId before = 10; before < 13; ++before) executions.learn(0, {before, 0, 0}, 100 + before);
+  for (ExecutionId before = 10; before < 13; ++before) {
+    executions.number(7, before);
+    executions.learn(0, {before, 0, 0}, 100 + before);
+  }
   EXPECT_EQ(executions.next(0, {11, 0, 0}), 111U);
   EXPECT_EQ(executions.next(0, {12, 0, 0}), 112U);
   EXPECT_EQ(executions.next(0, {10, 0, 0}), 112U) << "forgotten: what came last time";

@@ -74,6 +74,10 @@ py::dict said(const SimResult& result) {
     step["stall_ns"] = result.stall_at_step[i];
     step["read_bytes"] = result.at_step[i].read;
     step["write_bytes"] = result.at_step[i].written;
+    step["prefetched_bytes"] = result.at_step[i].prefetched;
+    step["prefetch_hit_bytes"] = result.at_step[i].prefetch_hit;
+    step["prefetch_missed_bytes"] = result.at_step[i].prefetch_missed;
+    step["demand_bytes"] = result.at_step[i].demanded;
     steps.append(step);
   }
   answer["at_step"] = steps;
