@@ -57,16 +57,21 @@ TEST_F(RuntimeTest, AFullDiskIsNotAskedAgainAtEveryStep) {
 
 TEST_F(RuntimeTest, WhatIsSmallerIsAskedForThoughTheDiskWasFullForMore) {
   in_child([](FaultMechanism) {
-    auto file = SpillFile::create({".", 0});
+    static Nanos time = 0;
+    auto file = SpillFile::create({".", 0, [] { return time; }});
     ASSERT_TRUE(file.ok());
     room = 64 * kMiB;
     ASSERT_TRUE((*file)->allocate(50 * kMiB).ok());
     EXPECT_FALSE((*file)->allocate(20 * kMiB).ok());
     const int asked = refused.load();
+    EXPECT_GT(asked, 0);
     EXPECT_FALSE((*file)->allocate(20 * kMiB).ok());
     EXPECT_EQ(refused.load(), asked) << "the same again at once";
     EXPECT_TRUE((*file)->allocate(2 * kMiB).ok());
     EXPECT_FALSE((*file)->allocate(20 * kMiB).ok());
+    time += 250'000'000;
+    EXPECT_FALSE((*file)->allocate(20 * kMiB).ok());
+    EXPECT_GT(refused.load(), asked) << "after the longest pause";
     room = 256 * kMiB;
     (*file)->ask_again();
     EXPECT_TRUE((*file)->allocate(20 * kMiB).ok());

@@ -14,7 +14,6 @@
 #include <cstring>
 #include <vector>
 
-#include "platforms/host/clock.h"
 #include "platforms/host/machine_error.h"
 #include "platforms/host/page_mover_ranges.h"
 #include "platforms/host/spill_file_slots.h"
@@ -85,9 +84,9 @@ int try_page(int fd) {
 
 class File final : public SpillFile {
  public:
-  File(std::string directory, int fd, Bytes limit, bool given, Bytes disk_size, std::string warning)
-      : directory_(std::move(directory)), warning_(std::move(warning)), fd_(fd), limit_(limit), given_(given),
-        disk_size_(disk_size) {}
+  File(const Options& options, int fd, Bytes limit, Bytes disk_size, std::string warning)
+      : directory_(options.directory), warning_(std::move(warning)), fd_(fd), limit_(limit), given_(options.limit > 0),
+        now_(options.now), disk_size_(disk_size) {}
   ~File() override;
 
   Result<Slot> allocate(Bytes bytes) override;
@@ -116,7 +115,7 @@ class File final : public SpillFile {
   int extend(Bytes wanted);
   Result<Slot> allocate_pieces(Bytes bytes, int error);
   int reserve(std::int64_t offset, Bytes bytes);
-  bool known_full(Bytes bytes) const { return bytes >= full_for_ && monotonic_now() < ask_at_; }
+  bool known_full(Bytes bytes) const { return bytes >= full_for_ && now_() < ask_at_; }
   Error no_space(const std::string& what, Bytes size, int error) const;
   Error no_slot(Bytes bytes, int error) const;
   void look_after_children() noexcept;
@@ -127,6 +126,7 @@ class File final : public SpillFile {
   const int fd_;
   const Bytes limit_;
   const bool given_;  // the limit, by the user
+  Nanos (*const now_)();
   const Bytes disk_size_;
   SlotMap slots_;
   RangeSet<std::int64_t> holes_;  // free ranges given back; reserved again before use
@@ -187,7 +187,7 @@ int File::reserve(std::int64_t offset, Bytes bytes) {
       full_error_ = errno;
       full_for_ = bytes;
       pause_ = std::clamp(2 * pause_, kPauseMin, kPauseMax);
-      ask_at_ = monotonic_now() + pause_;
+      ask_at_ = now_() + pause_;
       return full_error_;
     }
     can_reserve_ = false;
@@ -469,8 +469,7 @@ Result<std::unique_ptr<SpillFile>> SpillFile::create(const Options& options) {
   // Without direct I/O: no read-ahead into a cache that nobody will look at.
   (void)posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
   const Bytes disk_size = static_cast<Bytes>(system.f_blocks) * static_cast<Bytes>(system.f_frsize);
-  return std::unique_ptr<SpillFile>(
-      std::make_unique<File>(directory, fd, limit, options.limit > 0, disk_size, std::move(warning)));
+  return std::unique_ptr<SpillFile>(std::make_unique<File>(options, fd, limit, disk_size, std::move(warning)));
 }
 
 }  // namespace outsize::host

@@ -11,6 +11,7 @@
 
 #include "core/base/result.h"
 #include "core/base/types.h"
+#include "platforms/host/clock.h"
 #include "platforms/host/file_run.h"
 
 namespace outsize::host {
@@ -27,6 +28,7 @@ class SpillFile {
   struct Options {
     std::string directory;  // must exist
     Bytes limit = 0;        // 0: what the file system has free at creation, less 256 MiB
+    Nanos (*now)() = monotonic_now;  // when a full disk may be asked again; never null
   };
   // Refuses tmpfs and ramfs (they are RAM), read-only and full file systems, and directories that
   // cannot be written, each with its own message. Network file systems get a warning().
