@@ -1,15 +1,24 @@
 #include "planners/registry/settings.h"
 
+#include <algorithm>
 #include <charconv>
 
 namespace outsize {
 namespace {
+
+bool read_word(std::string_view value, const Setting& setting) {
+  const auto found = std::find(setting.words.begin(), setting.words.end(), value);
+  if (found == setting.words.end()) return false;
+  *setting.size = static_cast<std::uint32_t>(found - setting.words.begin());
+  return true;
+}
 
 bool read_value(std::string_view value, const Setting& setting) {
   if (setting.on != nullptr) {
     *setting.on = value == "on";
     return value == "on" || value == "off";
   }
+  if (!setting.words.empty()) return read_word(value, setting);
   std::uint32_t size = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), size);
   if (error != std::errc{} || end != value.data() + value.size()) return false;
@@ -25,6 +34,18 @@ bool read_one(std::string_view text, std::span<const Setting> known) {
     if (text.substr(0, equals) == setting.name) return read_value(text.substr(equals + 1), setting);
   }
   return false;
+}
+
+// "1 to 4096", "on or off", "single, greedy or greedy-star".
+std::string values_of(const Setting& setting) {
+  if (setting.on != nullptr) return "on or off";
+  if (setting.words.empty()) return std::to_string(setting.least) + " to " + std::to_string(setting.most);
+  std::string told;
+  for (const char* const& word : setting.words) {
+    if (&word != &setting.words.front()) told += &word == &setting.words.back() ? " or " : ", ";
+    told += word;
+  }
+  return told;
 }
 
 }  // namespace
@@ -46,8 +67,7 @@ std::string known_settings(std::span<const Setting> known) {
   for (const Setting& setting : known) {
     if (&setting != known.data()) told += ", ";
     told += setting.name;
-    told += setting.on != nullptr ? "=on or off"
-                                  : "=" + std::to_string(setting.least) + " to " + std::to_string(setting.most);
+    told += "=" + values_of(setting);
   }
   return told + ".";
 }
