@@ -114,7 +114,7 @@ TEST(Foresight, AnOracleIsSurprisedByNothing) {
     EXPECT_GT(known.stats.read, 0);
     EXPECT_LE(known.stats.demanded * 50, known.stats.read) << "at " << percent << " %";
     EXPECT_LE(known.stats.read * 100, best.read * 140) << "at " << percent << " %";
-    EXPECT_LE(known.stall * 10, learned.stall) << "at " << percent << " %";
+    EXPECT_LE(known.stall * 20, learned.stall) << "at " << percent << " %";
   }
 }
 
@@ -130,6 +130,21 @@ TEST(Foresight, AChangedPathCostsTimeAndIsOvercome) {
   const Moved changed = between(result, 4, 5), later = between(result, 7, 9);
   EXPECT_GT(changed.demanded, 0);
   EXPECT_LE(later.demanded * 50, later.read);
+}
+
+// What was foreseen does not come true: but for trials, nothing comes for nothing.
+TEST(Foresight, WhereNoStepRepeatsLittleComesForNothing) {
+  TrainingOptions options = loop(4'000'000);
+  options.path_seed = 7;
+  options.skipped_layers = 18;
+  options.steps = 80;
+  const Program program = training_program(options);
+  const Bytes budget = peak_bytes(program) * 20 / 100;
+  const SimResult foreseen = run(program, budget, "lookahead"), paged = run(program, budget, "ondemand");
+  EXPECT_GT(foreseen.stats.prefetch_missed, 0) << "nothing was foreseen";
+  EXPECT_LE(foreseen.stats.prefetch_missed * 20, foreseen.stats.read);
+  EXPECT_LE(foreseen.stats.read, paged.stats.read);
+  EXPECT_LE(foreseen.time, paged.time);
 }
 
 TEST(Foresight, EveryKthTransferFailing) {  // invariant 6: told, never wrong, never stuck

@@ -79,7 +79,26 @@ SimResult SimDriver::run() {
     problem("the judge counts " + std::to_string(checker_.resident()) + " resident bytes, the engine " +
             std::to_string(engine_->stats().resident));
   }
+  judge_prefetches();
   return std::move(result_);
+}
+
+// Every byte that came ahead of need was used, went, or is waiting here.
+void SimDriver::judge_prefetches() {
+  const EngineStats& stats = engine_->stats();
+  Bytes foreseen = 0, hinted = 0;
+  for (ExtentId id = 0; id < table_.size(); ++id) {
+    const Extent& e = table_[id];
+    if (e.prefetched != Prefetched::kNo) (e.prefetched == Prefetched::kForeseen ? foreseen : hinted) += e.bytes;
+  }
+  if (stats.prefetched == stats.prefetch_hit + stats.prefetch_missed + foreseen + hinted &&
+      engine_->foreseen().open == foreseen) {
+    return;
+  }
+  problem("of " + std::to_string(stats.prefetched) + " prefetched bytes " + std::to_string(stats.prefetch_hit) +
+          " were used and " + std::to_string(stats.prefetch_missed) + " not, " + std::to_string(foreseen) +
+          " that were foreseen (the account says " + std::to_string(engine_->foreseen().open) + ") and " +
+          std::to_string(hinted) + " that were hinted wait");
 }
 
 // Nobody runs any more; what a planner still moves must come to an end.

@@ -128,6 +128,7 @@ class SimDriver {
   Policy policy() const;
   void judge_foresight();
   void judge_rights();
+  void judge_prefetches();
   void problem(const std::string& what);
 
   const Program& program_;

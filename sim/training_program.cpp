@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "sim/random.h"
+
 namespace outsize::sim {
 namespace {
 
 class Trainer {
  public:
-  explicit Trainer(const TrainingOptions& options) : options_(options) {
+  explicit Trainer(const TrainingOptions& options) : options_(options), random_(options.path_seed) {
     program_.threads.emplace_back();
   }
 
@@ -60,10 +62,17 @@ class Trainer {
   void choose_path(int step) {
     path_.clear();
     const int layers = options_.layers;
+    if (options_.path_seed != 0) return take_any(layers - options_.skipped_layers);
     const bool changed = step == options_.changed_step;
     for (int i = 0; i < layers - (changed ? options_.skipped_layers : 0); ++i) {
       path_.push_back(changed ? (i * 7 + 3) % layers : i);
     }
+  }
+  // So many of all, each once.
+  void take_any(int count) {
+    for (int layer = 0; layer < options_.layers; ++layer) path_.push_back(layer);
+    for (std::size_t i = path_.size(); i-- > 1;) std::swap(path_[i], path_[random_.below(i + 1)]);
+    path_.resize(static_cast<std::size_t>(count));
   }
   void zero_grad() {
     for (ObjectId& grad : grads_) {
@@ -119,6 +128,7 @@ class Trainer {
   static std::size_t at(int layer) { return static_cast<std::size_t>(layer); }
 
   TrainingOptions options_;
+  Random random_;
   Program program_;
   std::vector<int> path_;
   std::vector<ObjectId> weights_, grads_, activations_;

@@ -17,6 +17,7 @@ struct TrainingOptions {
   bool grads_stay = false;    // zero_grad(set_to_none=False): gradients are kept and filled
   int changed_step = -1;      // in this step the chain takes its layers in another order
   int skipped_layers = 0;     // and leaves out so many
+  std::uint64_t path_seed = 0;  // not 0: every step takes layers of its own, in an order of its own
 };
 
 Program training_program(const TrainingOptions& options);

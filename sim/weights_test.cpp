@@ -100,6 +100,7 @@ TEST(WeightsPolicy, ItsSolvers) {
       const Bytes budget = peak_bytes(program) * percent / 100;
       const Moved best = run(program, budget, "weights");
       print("weights", percent, best);
+      print("lookahead", percent, run(program, budget, "lookahead"));
       for (const char* policy : {"weights:solver=greedy", "weights:solver=single", "weights:moves=weights"}) {
         const Moved moved = run(program, budget, policy);
         print(policy, percent, moved);

@@ -53,6 +53,16 @@ def test_the_disk_and_the_budget_say_how_long_it_takes(recorded: Path) -> None:
     assert slow["time_ns"] / 1e9 >= at_least / 2
 
 
+def test_what_was_prefetched_was_used_or_not_or_waits(recorded: Path) -> None:
+    found = simulated(recorded, "--device", "slow.json", "--budget", "50%", "--policy", "lookahead,ondemand,uvm")
+    lookahead, ondemand, uvm = (run["at_step"] for run in found["runs"])
+    closed = [step["prefetch_hit_bytes"] + step["prefetch_missed_bytes"] for step in lookahead]
+    assert closed == sorted(closed) and closed[-1] > 0
+    assert all(0 <= done <= step["prefetched_bytes"] for done, step in zip(closed, lookahead, strict=True))
+    assert ondemand[-1]["prefetched_bytes"] == 0 < ondemand[-1]["demand_bytes"]
+    assert "prefetch_hit_bytes" not in uvm[-1]
+
+
 def test_policies_are_compared_in_a_table(recorded: Path) -> None:
     said = outsize(recorded, "simulate", "run.trace", "--device", "slow.json", "--budget", "50%,20MiB",
                    "--policy", "lookahead,ondemand,deepum:chaining=off,degree=4,weights:solver=greedy,moves=all").stdout  # fmt: skip
@@ -164,7 +174,8 @@ def test_ctrl_c_ends_a_run_that_takes_long(tmp_path: Path) -> None:
     (["run.trace", "--device", "no.json"], "no.json cannot be read: No such file"),
     (["run.trace", "--device", "train.py"], "train.py holds no disk's bandwidths: make one with: outsize doctor"),
     (["train.py", "--device", "slow.json"], "train.py: the file is no trace of outsize"),
-    (["run.trace", "--device", "slow.json", "--policy", "best"], "best"),
+    (["run.trace", "--device", "slow.json", "--policy", "best"],
+     "no policy 'best' [policy] Known: lookahead, ondemand, deepum, weights. In simulation also: oracle, uvm, deepum-"),
     (["run.trace", "--device", "slow.json", "--policy", "uvm:chaining=off"], "is no setting of policy uvm"),
     (["run.trace", "--device", "slow.json", "--budget", "much"], "'much' is not a size"),
 ])  # fmt: skip

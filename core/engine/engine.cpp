@@ -1,6 +1,7 @@
 #include "core/engine/engine.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace outsize {
 
@@ -28,6 +29,7 @@ void Engine::restart(const EngineOptions& options, std::unique_ptr<Predictor> pr
   stats_ = EngineStats{};
   stats_.resident = stats_.resident_peak = resident;
   stats_.below = below;
+  foreseen_ = PrefetchAccount{};
   watching_ = hold_transfers_ = shrinking_ = freed_below_ = false;
   full_for_ = 0;
   read_rate_ = write_rate_ = 0;
@@ -36,7 +38,10 @@ void Engine::restart(const EngineOptions& options, std::unique_ptr<Predictor> pr
   for (ExtentId id : hot_) table_[id].hot = false;
   hot_.clear();
   hints_.clear();
-  for (ExtentId id = 0; id < table_.size(); ++id) table_[id].hint = Hint::kNone;
+  for (ExtentId id = 0; id < table_.size(); ++id) {
+    table_[id].hint = Hint::kNone;
+    table_[id].prefetched = Prefetched::kNo;
+  }
   charge(0);
 }
 
@@ -188,10 +193,7 @@ void Engine::pin_entry(Entry& entry) {
   entry.pinned = true;
   ++e.pins;
   e.wanted = false;
-  if (e.prefetched) {
-    e.prefetched = false;
-    stats_.prefetch_hit += e.bytes;
-  }
+  close_prefetch(e, true);
   if (entry.access == Access::kWrite) {
     ++e.write_pins;
     if (e.below != Below::kNone || e.guarded) mark_changed(entry.extent);
@@ -347,7 +349,7 @@ void Engine::evict(ExtentId id) {
   Extent& e = table_[id];
   e.where = Where::kAbsent;
   e.guarded = false;
-  miss_prefetch(e);
+  close_prefetch(e, false);
   credit(e.bytes);
   ++stats_.evictions;
   stats_.dropped += e.bytes;
@@ -355,20 +357,24 @@ void Engine::evict(ExtentId id) {
   emit(Command::Kind::kEvict, id);
 }
 
-// What came, or should have come, ahead of need goes without having been used.
-void Engine::miss_prefetch(Extent& e) {
-  if (!e.prefetched) return;
-  e.prefetched = false;
-  stats_.prefetch_missed += e.bytes;
+// What came, or should have come, ahead of need is used, or goes. A raw access counts where it faults: one that
+// reads what is here is not seen, and what came for it alone seems to have come for nothing.
+void Engine::close_prefetch(Extent& e, bool used) {
+  if (e.prefetched == Prefetched::kNo) return;
+  const bool foreseen = std::exchange(e.prefetched, Prefetched::kNo) == Prefetched::kForeseen;
+  if (foreseen) foreseen_.open -= e.bytes;
+  (used ? stats_.prefetch_hit : stats_.prefetch_missed) += e.bytes;
+  if (foreseen) (used ? foreseen_.hit : foreseen_.missed) += e.bytes;
 }
 
-void Engine::fetch(ExtentId id, Urgency urgency) {
+void Engine::fetch(ExtentId id, Urgency urgency, Prefetched why) {
   Extent& e = table_[id];
   e.where = Where::kFetching;
   charge(e.bytes);
   reading_ += e.bytes;
-  e.prefetched = urgency == Urgency::kPrefetch;
-  (e.prefetched ? stats_.prefetched : stats_.demanded) += e.bytes;
+  e.prefetched = why;
+  (why == Prefetched::kNo ? stats_.demanded : stats_.prefetched) += e.bytes;
+  if (why == Prefetched::kForeseen) foreseen_.open += e.bytes;
   emit(Command::Kind::kFetch, id).urgency = urgency;
 }
 
@@ -423,16 +429,14 @@ void Engine::plan(const Input& input) {
   state.read_rate = read_rate_;
   state.write_rate = write_rate_;
   state.demanded = stats_.demanded;
-  state.prefetch_hit = stats_.prefetch_hit;
-  state.prefetch_missed = stats_.prefetch_missed;
-  state.prefetch_open = stats_.prefetched - stats_.prefetch_hit - stats_.prefetch_missed;
+  state.foreseen = foreseen_;
   planner_->plan(state, decisions_);
   for (const Decision& decision : decisions_) {
     const Extent& e = table_[decision.extent];
     switch (decision.kind) {  // a decision that the state does not allow is not carried out
       case Decision::Kind::kPrefetch:
         if (e.where == Where::kAbsent && !e.dying && !e.wanted && e.bytes <= free()) {
-          fetch(decision.extent, Urgency::kPrefetch);
+          fetch(decision.extent, Urgency::kPrefetch, Prefetched::kForeseen);
         }
         break;
       case Decision::Kind::kClean:

@@ -45,7 +45,8 @@ struct EngineStats {
   Bytes resident = 0, resident_peak = 0;
   Bytes read = 0, written = 0, dropped = 0;
   Bytes prefetched = 0, demanded = 0;
-  Bytes prefetch_hit = 0, prefetch_missed = 0;  // of what was prefetched: used; left, failed or died unused
+  // Of what was prefetched, for whoever asked: used by an op or a raw access that waited; left, failed or died unused.
+  Bytes prefetch_hit = 0, prefetch_missed = 0;
   Bytes below = 0;  // bytes with a valid copy on the next tier
   std::int64_t reads = 0, writes = 0, evictions = 0, faults = 0, ops = 0, steps = 0;
   Bytes need_peak = 0;  // largest sum of one op's operands and births: the smallest budget
@@ -68,6 +69,7 @@ class Engine {
   void set_log(DecisionLog* log) { log_ = log; }
 
   const ExtentTable& table() const { return table_; }
+  const PrefetchAccount& foreseen() const { return foreseen_; }
   const EngineStats& stats() const { return stats_; }
   Bytes budget() const { return options_.budget; }
   Bytes free() const { return options_.budget - stats_.resident; }
@@ -182,7 +184,7 @@ class Engine {
   bool make_room(Bytes need);
   Room look_for_room(Bytes need, bool last_choice);
   bool cool_oldest(std::size_t keep);
-  Bytes write_victims(Bytes missing);
+  Bytes write_victim(ExtentId id);
   bool lend_pins(ThreadId but);
   bool loosen(Thread& t);
   bool others_run(ThreadId but) const;
@@ -191,8 +193,8 @@ class Engine {
 
   // residency
   void evict(ExtentId id);
-  void miss_prefetch(Extent& e);
-  void fetch(ExtentId id, Urgency urgency);
+  void close_prefetch(Extent& e, bool used);
+  void fetch(ExtentId id, Urgency urgency, Prefetched why = Prefetched::kNo);
   void write(ExtentId id, Urgency urgency);
   void mark_changed(ExtentId id);
   void forget(ExtentId id);
@@ -205,6 +207,7 @@ class Engine {
   std::unique_ptr<Planner> planner_;
   ExtentTable& table_;
   EngineStats stats_;
+  PrefetchAccount foreseen_;
   Commands* out_ = nullptr;
   DecisionLog* log_ = nullptr;
 

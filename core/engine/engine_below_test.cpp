@@ -93,6 +93,13 @@ TEST_P(EngineBelow, ACleanExtentThatCanLeaveLeavesItself) {
   EXPECT_EQ(no_slot(2), "go evict:1 grant:t0") << "or it would have to be written again";
 }
 
+// All were just used, and so are needed soon for all that policies know.
+TEST_P(EngineBelow, WhatWasWrittenToLeaveLeavesBeforeOthersAreWritten) {
+  for (const ExtentId id : {1U, 2U, 3U}) rig.alloc(0, id, 30);
+  EXPECT_EQ(rig.alloc(0, 4, 30), "wait write:1");
+  EXPECT_EQ(rig.write_done(1), "go evict:1 grant:t0");
+}
+
 TEST_P(EngineBelow, AVictimThatDiedMeanwhileIsReleased) {
   rig.alloc(0, 1, 60);
   EXPECT_EQ(rig.alloc(0, 2, 60), "wait write:1");

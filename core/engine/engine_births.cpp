@@ -116,7 +116,7 @@ void Engine::death(ExtentId id) {
   e.pins = e.write_pins = e.soft = 0;
   if (e.hot) std::erase(hot_, id);
   e.hot = false;
-  miss_prefetch(e);
+  close_prefetch(e, false);
   if (watching_) {
     predictor_->on_death(id, e.bytes);
     planner_->on_gone(id);

@@ -40,7 +40,7 @@ void Engine::serve_hints() {
     if (e.where != Where::kAbsent || e.wanted) continue;
     if (reading_ > 0 && reading_ + e.bytes > options_.reading_max) return;
     if (e.bytes > free() && !make_hinted_room(e.bytes)) return;
-    fetch(hinted.extent, Urgency::kPrefetch);
+    fetch(hinted.extent, Urgency::kPrefetch, Prefetched::kHinted);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -18,8 +19,13 @@ namespace outsize {
 // order, for example "wait write:1 promote:2 grant:t0". A broken invariant fails the test.
 class EngineRig {
  public:
-  explicit EngineRig(Bytes budget, const char* policy = "ondemand") : checker_(budget) {
-    Policy made = make_policy(policy, table_);
+  explicit EngineRig(Bytes budget, const char* policy = "ondemand")
+      : EngineRig(budget, [policy](const ExtentTable& table) { return make_policy(policy, table); }) {}
+  // With a policy of the test's own, made on the rig's table.
+  template <class Make>
+    requires std::is_invocable_r_v<Policy, Make, const ExtentTable&>
+  EngineRig(Bytes budget, Make make_own) : checker_(budget) {
+    Policy made = make_own(table_);
     EngineOptions options;
     options.budget = budget;
     engine_ = std::make_unique<Engine>(options, std::move(made.predictor), std::move(made.planner), table_);

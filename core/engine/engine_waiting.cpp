@@ -148,13 +148,24 @@ Engine::Room Engine::look_for_room(Bytes need, bool last_choice) {
       progress = true;
     }
     if (free() >= need) return Room::kMade;
-    if (write_victims(need - free()) > 0) return Room::kComing;
+    Bytes coming = 0;
     for (ExtentId id : victims_) {
-      if (free() >= need) break;
-      if (table_[id].where != Where::kResident || !clean(table_[id])) continue;
-      evict(id);
-      progress = true;
+      if (free() + coming >= need) break;
+      if (needed_soon(id)) continue;
+      coming += write_victim(id);
     }
+    if (coming > 0) return Room::kComing;
+    // All are needed soon: best first, or those behind would be written for nothing.
+    for (ExtentId id : victims_) {
+      if (free() + coming >= need) break;
+      if (table_[id].where == Where::kResident && clean(table_[id])) {
+        evict(id);
+        progress = true;
+      } else {
+        coming += write_victim(id);
+      }
+    }
+    if (free() < need && coming > 0) return Room::kComing;
   }
   return free() >= need ? Room::kMade : Room::kNone;
 }
@@ -167,27 +178,17 @@ bool Engine::cool_oldest(std::size_t keep) {
   return true;
 }
 
-// Starts, or hurries, the writes of dirty victims worth `missing` bytes; returns the bytes that
-// will become free that way.
-Bytes Engine::write_victims(Bytes missing) {
-  Bytes coming = 0;
-  for (const bool soon : {false, true}) {
-    for (ExtentId id : victims_) {
-      if (coming >= missing) return coming;
-      const Extent& e = table_[id];
-      if (e.where != Where::kResident || clean(e)) continue;
-      if (!soon && needed_soon(id)) continue;
-      if (e.below == Below::kWriting) {
-        emit(Command::Kind::kPromote, id).urgency = Urgency::kPressedWrite;
-        coming += e.bytes;
-      } else if (e.write_pins == 0 && !hold_transfers_ && fits_below(e)) {
-        write(id, Urgency::kPressedWrite);
-        coming += e.bytes;
-      }
-    }
-    if (coming > 0) return coming;
+// Starts, or hurries, the write of a dirty victim; returns the bytes that will become free that way.
+Bytes Engine::write_victim(ExtentId id) {
+  const Extent& e = table_[id];
+  if (e.where != Where::kResident || clean(e)) return 0;
+  if (e.below == Below::kWriting) {
+    emit(Command::Kind::kPromote, id).urgency = Urgency::kPressedWrite;
+    return e.bytes;
   }
-  return coming;
+  if (e.write_pins != 0 || hold_transfers_ || !fits_below(e)) return 0;
+  write(id, Urgency::kPressedWrite);
+  return e.bytes;
 }
 
 // Unpins what other waiting threads hold: they cannot touch it until they are admitted, and then
@@ -271,6 +272,7 @@ void Engine::fault(const Input& input) {
   ++stats_.faults;
   hold_transfers_ = false;
   e.exposed = true;
+  close_prefetch(e, true);
   if (e.where == Where::kResident) {
     if (input.flag) mark_changed(input.extent);
     emit(Command::Kind::kResume, input.extent);
@@ -370,7 +372,7 @@ void Engine::read_done(const Input& input) {
 void Engine::read_failed(ExtentId id) {
   Extent& e = table_[id];
   e.where = Where::kAbsent;
-  miss_prefetch(e);
+  close_prefetch(e, false);
   credit(e.bytes);
   emit(Command::Kind::kAbandon, id);
   if (e.fault_waiting) {

@@ -12,15 +12,21 @@
 
 namespace outsize {
 
+// Of the bytes that planners brought ahead of need so far; those that the program asked for are in none.
+struct PrefetchAccount {
+  Bytes hit = 0;     // used
+  Bytes missed = 0;  // left, failed or died unused
+  Bytes open = 0;    // neither yet
+};
+
 struct PlanState {
   Bytes budget = 0;
   Bytes free = 0;              // budget less resident, reserved and in flight
   Bytes reading = 0, writing = 0;          // in flight
   Bytes reading_max = 0, writing_max = 0;  // what the transfer slots allow
   std::uint64_t read_rate = 0, write_rate = 0;  // bytes a second, as measured
-  Bytes demanded = 0;                           // so far, waited for
-  Bytes prefetch_hit = 0, prefetch_missed = 0;  // so far, of what came ahead: used; left, failed or died unused
-  Bytes prefetch_open = 0;                      // came ahead and neither used nor gone yet
+  Bytes demanded = 0;          // so far, waited for
+  PrefetchAccount foreseen;
 };
 
 struct Decision {

@@ -25,6 +25,9 @@ enum class Below : std::uint8_t { kNone, kWriting, kValid };
 // What the program said of the next use; until that use.
 enum class Hint : std::uint8_t { kNone, kSoon, kLater };
 
+// On whose word bytes came, or are coming, ahead of need, while nobody has used them.
+enum class Prefetched : std::uint8_t { kNo, kForeseen, kHinted };
+
 struct Extent {
   Bytes bytes = 0;
   std::uint64_t last_use = 0;     // op clock of the last access
@@ -36,6 +39,7 @@ struct Extent {
   Where where = Where::kFree;
   Below below = Below::kNone;
   Hint hint = Hint::kNone;
+  Prefetched prefetched = Prefetched::kNo;
   bool shared = false;       // small storages lie in it
   bool of_file = false;      // its copy is a file of the program's: giving it up frees nothing
   bool torn = false;         // changed while being written: the copy will be stale
@@ -43,7 +47,6 @@ struct Extent {
   bool exposed = false;      // raw pointers are about: guarded at once when it comes back
   bool dying = false;        // dead, waits for its transfer
   bool resident_at_death = false;  // for the driver: kRelease leaves pages behind
-  bool prefetched = false;   // brought up by a plan and not yet used
   bool wanted = false;       // an op or a raw access waits for it
   bool fault_waiting = false;
   bool fault_write = false;

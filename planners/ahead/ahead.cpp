@@ -51,7 +51,7 @@ void AheadPlanner::plan(const PlanState& state, std::vector<Decision>& out) {
   write_ahead(draft);
 }
 
-// A margin is for what the transfers in flight hold up: on a fast link that is little.
+// A margin is for what the transfers in flight hold up: little on a fast link, or where the slots are small.
 void AheadPlanner::keep_pace(Draft& draft) const {
   if (draft.bound) draft.pace = kPressed;
   Pace& pace = draft.pace;
@@ -65,12 +65,12 @@ void AheadPlanner::keep_pace(Draft& draft) const {
 void AheadPlanner::weigh_trust(Draft& draft) {
   const PlanState& now = draft.state;
   if (trust_ < 0) trust_ = now.budget;
-  trust_ += now.prefetch_hit - judged_.prefetch_hit;
+  trust_ += now.foreseen.hit - judged_.foreseen.hit;
   trust_ += (now.demanded - judged_.demanded) / kTrustRegained;
-  trust_ -= (now.prefetch_missed - judged_.prefetch_missed) * kTrustLost;
+  trust_ -= (now.foreseen.missed - judged_.foreseen.missed) * kTrustLost;
   trust_ = std::clamp<Bytes>(trust_, 0, now.budget);
   judged_ = now;
-  draft.trust = trust_ - now.prefetch_open;
+  draft.trust = trust_ - now.foreseen.open;
 }
 
 void AheadPlanner::gather() {
@@ -117,7 +117,7 @@ bool AheadPlanner::free_up(Draft& draft, Bytes need, Position beyond, bool for_p
     const ExtentId id = order_[draft.next_victim];
     const Extent& e = table_[id];
     if (heap_.key(id) <= beyond) return false;
-    if (for_prefetch && e.prefetched) return false;
+    if (for_prefetch && e.prefetched != Prefetched::kNo) return false;
     if (draft.bound && !clean(e)) {
       write_victims(draft, need, beyond);
       return false;
@@ -146,7 +146,8 @@ void AheadPlanner::prefetch(Draft& draft) {
     if (!awaited(e)) continue;
     absent += e.bytes;
     if (next.in > draft.pace.read_margin + draft.pace.read_factor * time_of(absent, draft.read_rate)) return;
-    if (!draft.can_read(e.bytes)) return;
+    if (draft.trust <= 0 || !draft.can_read(e.bytes)) return;
+    if (e.bytes > draft.trust) continue;  // what is smaller may come on trial
     while (farther > 0 && heap_.key(order_[farther - 1]) <= next.position) {
       const Extent& sooner = table_[order_[--farther]];
       (clean(sooner) ? clean_bytes : changed_bytes) -= sooner.bytes;

@@ -9,12 +9,12 @@
 // margin, and every byte that moves needlessly is paid for: then margins are short, and no clean
 // extent leaves in place of a changed one that is used later.
 //
-// Nothing leaves ahead of a birth: letting go of clean bytes takes no time then either, and the birth
-// may not come.
+// Nothing leaves for a birth alone: letting go of clean bytes takes no time then either, and the birth
+// may not come. What comes leaves free what the births just ahead take, or it would come in their place.
 //
 // What came ahead of need and went without having been used cost the link twice what a used one saves,
-// or more; where that is most of what comes, hardly anything comes any more, but for a share of what is
-// waited for, by which better times are noticed.
+// or more; where more than a third of what comes does so, hardly anything comes any more, but for a share
+// of what is waited for, by which better times are noticed.
 //
 // What came ahead of need and was not used yet leaves for nothing else that comes ahead of need: where
 // it would, one of the two forecasts was wrong, and bytes would go to and fro.
@@ -67,7 +67,6 @@ class AheadPlanner : public Planner {
       return writing == 0 || writing + bytes <= state.writing_max;
     }
     bool can_read(Bytes bytes) const {
-      if (bytes > trust) return false;
       return reading == 0 || reading + bytes <= state.reading_max;
     }
     void evict(ExtentId id, const Extent& e);

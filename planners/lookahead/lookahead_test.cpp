@@ -181,23 +181,37 @@ TEST_F(Lookahead, WhereTheLinkIsTheWallNothingComesBeforeItsTransferMustBegin) {
 }
 
 // A byte that came for nothing costs the trust that two used ones earn.
-TEST_F(Lookahead, WhatMostlyComesForNothingHardlyComes) {
+TEST_F(Lookahead, WhatOftenComesForNothingHardlyComes) {
   state_.budget = 100 * kMiB;
   state_.free = 10 * kMiB;
   absent_at(1, 5);
-  state_.prefetch_missed = 45 * kMiB;
+  state_.foreseen.missed = 45 * kMiB;
   EXPECT_EQ(plan(), "fetch:1");
-  state_.prefetch_open = 1;
+  state_.foreseen.open = 1;
   EXPECT_EQ(plan(), "") << "10 MiB are trusted, and a byte of them is there unused";
-  state_.prefetch_hit = 1;
+  state_.foreseen.hit = 1;
   EXPECT_EQ(plan(), "fetch:1") << "another was used";
-  state_.prefetch_missed += 10 * kMiB;
+  state_.foreseen.missed += 10 * kMiB;
   EXPECT_EQ(plan(), "") << "trust does not go below nothing";
-  state_.prefetch_open = 0;
+  state_.foreseen.open = 0;
   state_.demanded = 159 * kMiB;
   EXPECT_EQ(plan(), "");
   state_.demanded = 161 * kMiB;
   EXPECT_EQ(plan(), "fetch:1") << "on trial: ten of 160 that were waited for";
+}
+
+// Trust grows with what was used, and what it does not reach for holds up nothing behind it.
+TEST_F(Lookahead, WhatIsSmallerComesOnTrialBeforeWhatIsLarger) {
+  state_.free = 100 * kMiB;
+  add(1, Where::kAbsent, Below::kValid, 5, 40 * kMiB);
+  absent_at(2, 6);
+  absent_at(3, 7);
+  state_.foreseen.missed = 490 * kMiB;
+  EXPECT_EQ(plan(), "fetch:2 fetch:3") << "20 MiB are trusted";
+  state_.foreseen.hit = 25 * kMiB;
+  EXPECT_EQ(plan(), "fetch:1") << "45 MiB are";
+  state_.foreseen.hit = 40 * kMiB;
+  EXPECT_EQ(plan(), "fetch:1 fetch:2 fetch:3");
 }
 
 TEST_F(Lookahead, MarginsAreWhatTheSlotsTransferTakes) {
@@ -208,6 +222,30 @@ TEST_F(Lookahead, MarginsAreWhatTheSlotsTransferTakes) {
   EXPECT_EQ(plan(), "") << "2.7 ms and four times 0.4 ms";
   prophet_.now += 61;
   EXPECT_EQ(plan(), "fetch:1");
+}
+
+TEST_F(Lookahead, OnAFastLinkOnlyBirthsAboutToComeAreLeftRoom) {
+  absent_at(1, 12);
+  clean_at(2, 500);
+  clean_at(3, 600);
+  prophet_.birth_at = prophet_.now + 10;
+  prophet_.birth_bytes = 5 * kMiB;
+  state_.write_rate = 25'000'000'000;
+  EXPECT_EQ(plan(), "evict:3 fetch:1") << "the birth is 10 ms away, the slots' transfer takes 2.7";
+}
+
+TEST_F(Lookahead, OnAFastLinkChangedBytesAreWrittenShortlyBeforeTheyMustLeave) {
+  changed_at(1, 500);
+  prophet_.birth_at = prophet_.now + 50;
+  prophet_.birth_bytes = 10 * kMiB;
+  absent_at(3, 60);  // whatever is foreseen behind the birth carries its demand
+  table_[3].bytes = 1;
+  state_.read_rate = 25'000'000'000;
+  EXPECT_EQ(plan(), "write:1") << "100 ms and eight times 10";
+  state_.write_rate = 25'000'000'000;
+  EXPECT_EQ(plan(), "") << "2.7 ms and eight times 0.4";
+  prophet_.now += 55;
+  EXPECT_EQ(plan(), "write:1");
 }
 
 TEST_F(Lookahead, NeededSoonIsADozenOps) {

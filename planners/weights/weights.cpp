@@ -75,11 +75,13 @@ void WeightsPlanner::plan(const PlanState& state, std::vector<Decision>& out) {
   if (!planned()) return AheadPlanner::plan(state, out);
   Draft draft(state, out);
   foresee(draft);
+  keep_pace(draft);
+  weigh_trust(draft);  // for when no plan is followed any more
   settle(draft);
   gather();
   send(draft);
   draft.headroom = predictor_.demand_within(draft.pace.headroom);
-  free_up(draft, draft.headroom, kLeavesFirst);
+  free_up(draft, draft.headroom, kLeavesFirst);  // these births come: the step is as the last was
   bring_back(draft);
   if (cover_.overflow() > 0) write_ahead(draft);
 }

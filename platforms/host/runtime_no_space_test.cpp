@@ -60,18 +60,23 @@ TEST_F(RuntimeTest, WhatIsSmallerIsAskedForThoughTheDiskWasFullForMore) {
     static Nanos time = 0;
     auto file = SpillFile::create({".", 0, [] { return time; }});
     ASSERT_TRUE(file.ok());
-    room = 64 * kMiB;
-    ASSERT_TRUE((*file)->allocate(50 * kMiB).ok());
+    room = 80 * kMiB;
+    ASSERT_TRUE((*file)->allocate(64 * kMiB).ok());  // all that the file has grown to
     EXPECT_FALSE((*file)->allocate(20 * kMiB).ok());
-    const int asked = refused.load();
-    EXPECT_GT(asked, 0);
+    EXPECT_EQ(refused.load(), 2) << "growing by a large step, and by what is missing";
     EXPECT_FALSE((*file)->allocate(20 * kMiB).ok());
-    EXPECT_EQ(refused.load(), asked) << "the same again at once";
-    EXPECT_TRUE((*file)->allocate(2 * kMiB).ok());
+    EXPECT_EQ(refused.load(), 2) << "the same again at once";
+    EXPECT_TRUE((*file)->allocate(2 * kMiB).ok()) << "less is asked for, and there is room";
     EXPECT_FALSE((*file)->allocate(20 * kMiB).ok());
-    time += 250'000'000;
+    EXPECT_EQ(refused.load(), 4) << "what was granted ends the pause";
+    time += 1'999'999;
     EXPECT_FALSE((*file)->allocate(20 * kMiB).ok());
-    EXPECT_GT(refused.load(), asked) << "after the longest pause";
+    EXPECT_EQ(refused.load(), 4) << "the pause was 1 ms, then 2";
+    for (int asked = 5; asked < 20; ++asked) {
+      time += 250'000'000;
+      EXPECT_FALSE((*file)->allocate(20 * kMiB).ok());
+      EXPECT_GE(refused.load(), asked) << "no pause is longer than a quarter of a second";
+    }
     room = 256 * kMiB;
     (*file)->ask_again();
     EXPECT_TRUE((*file)->allocate(20 * kMiB).ok());

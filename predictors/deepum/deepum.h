@@ -8,7 +8,7 @@
 // Memory" (ASPLOS 2023), on extents; docs/adr/0010-deepum.md says where it departs from the paper.
 //
 // Costs: on_op O(operands), next_use O(1), upcoming O(blocks foreseen). Nothing is allocated once every
-// op and every extent has been seen.
+// op, in every context up to the bound, and every extent has been seen.
 #pragma once
 
 #include <vector>

@@ -273,7 +273,7 @@ TEST(Deepum, TablesAreBounded) {
   EXPECT_EQ(predictor.table_bytes(), at_bound);
 }
 
-// Once every op and every extent was met, no table grows: nothing is allocated any more.
+// Once every op in its contexts and every extent was met, no table grows: nothing is allocated any more.
 TEST(Deepum, AWarmLoopGrowsNothing) {
   DeepumPredictor predictor;
   Bytes warm = 0;

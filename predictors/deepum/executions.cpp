@@ -38,10 +38,10 @@ std::pair<ExecutionId, bool> Executions::number(std::uint64_t key, Position now)
   return {id, fresh};
 }
 
-// By what the op is, not by its number: who takes over a number has no part in what was known of it.
+// By what the ops are, not by their numbers: who takes over a number has no part in what was known of it.
 std::uint64_t Executions::key_of(ExecutionId id, const Context& context) const {
   std::uint64_t key = executions_[id].key;
-  for (const ExecutionId before : context) key = mix(key, before);
+  for (const ExecutionId before : context) key = mix(key, before == kNone ? 0 : executions_[before].key);
   return key;
 }
 
@@ -53,12 +53,13 @@ void Executions::learn(ExecutionId id, const Context& context, ExecutionId next)
     at = take_entry(records_, records_max_, contexts_, record_hand_);
     contexts_.insert(at, key);
   }
-  records_[at] = {now_, next};
+  records_[at] = {now_, executions_[next].key, next};
 }
 
 ExecutionId Executions::next(ExecutionId id, const Context& context) const {
   const std::uint32_t at = contexts_.find(key_of(id, context));
-  return at != kNone ? records_[at].next : executions_[id].next;
+  const bool met = at != kNone && executions_[records_[at].next].key == records_[at].next_key;
+  return met ? records_[at].next : executions_[id].next;
 }
 
 }  // namespace outsize::deepum

@@ -5,8 +5,9 @@
 // The contexts of all execution IDs share one table: an op on a small tensor is the same op in every
 // layer, and has as many contexts as there are layers, where most have one.
 //
-// Bounded: when a table is full, an entry that has not been used for long is taken over. Others may
-// still name an execution ID that was; what they foretell then is wrong, which costs time only.
+// Bounded: when a table is full, an entry that has not been used for long is taken over. What followed
+// an op in a context is known by what it was; what followed it last, by its number alone: when another took
+// that over, what is foretold is wrong, which costs time only.
 #pragma once
 
 #include <array>
@@ -57,7 +58,8 @@ class Executions {
 
  private:
   struct Record {  // of an execution ID in a context
-    Position last = 0;  // when it was met last
+    Position last = 0;           // when it was met last
+    std::uint64_t next_key = 0;  // what followed, in case another took over its number
     ExecutionId next = kNone;
   };
   std::uint64_t key_of(ExecutionId id, const Context& context) const;

@@ -84,10 +84,15 @@ TEST(DeepumBlockTables, AWalkIsBounded) {
   EXPECT_EQ(table.walk().size(), PredictorOptions{}.walk);
 }
 
+// Ops 0 to `count`, each by its number.
+void number_all(Executions& executions, std::uint64_t count) {
+  for (std::uint64_t op = 0; op < count; ++op) EXPECT_EQ(executions.number(mix(0, op), op).first, op);
+}
+
 TEST(DeepumExecutions, WhatComesNextDependsOnTheThreeBefore) {
   Executions executions{PredictorOptions{}};
-  enum : ExecutionId { kA, kB, kC, kX, kY };
-  for (std::uint64_t key = kA; key <= kY; ++key) executions.number(mix(0, key), key);
+  enum : ExecutionId { kA, kB, kC, kX, kY, kAll };
+  number_all(executions, kAll);
   EXPECT_EQ(executions.next(kA, {kB, kNone, kNone}), kNone);
   executions.learn(kA, {kB, kB, kX}, kX);
   executions.learn(kA, {kB, kB, kY}, kY);
@@ -102,22 +107,40 @@ TEST(DeepumExecutions, WhatComesNextDependsOnTheThreeBefore) {
 // As an op on a small tensor, which is the same in every layer.
 TEST(DeepumExecutions, OneMayHaveManyContexts) {
   Executions executions{PredictorOptions{}};
-  executions.number(7, 0);
-  for (ExecutionId layer = 0; layer < 1000; ++layer) executions.learn(0, {layer, 0, 0}, 5000 + layer);
-  for (ExecutionId layer = 0; layer < 1000; ++layer) EXPECT_EQ(executions.next(0, {layer, 0, 0}), 5000 + layer);
+  number_all(executions, 2000);
+  for (ExecutionId layer = 0; layer < 1000; ++layer) executions.learn(0, {layer, 0, 0}, 1000 + layer);
+  for (ExecutionId layer = 0; layer < 1000; ++layer) EXPECT_EQ(executions.next(0, {layer, 0, 0}), 1000 + layer);
 }
 
 TEST(DeepumExecutions, TheOldestContextMakesWay) {
   PredictorOptions options;
   options.records = 2;
   Executions executions(options);
+  number_all(executions, 200);
   for (ExecutionId before = 10; before < 13; ++before) {
-    executions.number(7, before);
+    executions.number(mix(0, 0), 200 + before);
     executions.learn(0, {before, 0, 0}, 100 + before);
   }
   EXPECT_EQ(executions.next(0, {11, 0, 0}), 111U);
   EXPECT_EQ(executions.next(0, {12, 0, 0}), 112U);
   EXPECT_EQ(executions.next(0, {10, 0, 0}), 112U) << "forgotten: what came last time";
+}
+
+TEST(DeepumExecutions, WhoTookOverANumberFollowsInNoContext) {
+  PredictorOptions options;
+  options.executions = 4;
+  Executions executions(options);
+  number_all(executions, 4);
+  executions.learn(3, {2, 2, 2}, 0);
+  executions.learn(3, {2, 2, 1}, 1);
+  EXPECT_EQ(executions.number(900, 10).first, 0U);
+  EXPECT_EQ(executions.next(3, {2, 2, 2}), 1U) << "not who has the number now: what came last time";
+  EXPECT_EQ(executions.next(3, {2, 2, 1}), 1U);
+  executions.learn(3, {2, 2, 0}, 2);
+  executions.learn(3, {2, 2, 2}, 1);
+  for (const std::uint64_t key : {901, 902}) executions.number(key, 11);
+  EXPECT_EQ(executions.number(903, 12).first, 3U);
+  EXPECT_EQ(executions.next(3, {2, 2, 0}), kNone) << "nor is anything known of it";
 }
 
 TEST(DeepumExecutions, AFullTableTakesOverTheOldest) {

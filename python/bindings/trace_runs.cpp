@@ -3,10 +3,12 @@
 
 #include <pybind11/pybind11.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/trace/timeline.h"
 #include "planners/registry/policies.h"
@@ -53,7 +55,8 @@ class Recorded {
   std::optional<Program> storages_;
 };
 
-py::dict said(const SimResult& result) {
+// Of an engine, or of a model of unified memory, which does not say what became of what came ahead.
+py::dict said(const SimResult& result, bool of_engine) {
   py::dict answer;
   answer["time_ns"] = result.time;
   answer["stall_ns"] = result.stall;
@@ -75,8 +78,10 @@ py::dict said(const SimResult& result) {
     step["read_bytes"] = result.at_step[i].read;
     step["write_bytes"] = result.at_step[i].written;
     step["prefetched_bytes"] = result.at_step[i].prefetched;
-    step["prefetch_hit_bytes"] = result.at_step[i].prefetch_hit;
-    step["prefetch_missed_bytes"] = result.at_step[i].prefetch_missed;
+    if (of_engine) {
+      step["prefetch_hit_bytes"] = result.at_step[i].prefetch_hit;
+      step["prefetch_missed_bytes"] = result.at_step[i].prefetch_missed;
+    }
     step["demand_bytes"] = result.at_step[i].demanded;
     steps.append(step);
   }
@@ -108,7 +113,11 @@ void check_policy(const std::string& policy) {
     return;
   }
   ExtentTable unused;
-  if (Policy made = make_policy(policy, unused); !made.planner) throw py::value_error(made.error.message());
+  const Policy made = make_policy(policy, unused);
+  if (made.planner) return;
+  const std::vector<std::string> live = policy_names();
+  const bool is_live = std::find(live.begin(), live.end(), policy.substr(0, policy.find(':'))) != live.end();
+  throw py::value_error(made.error.message() + (is_live ? "" : " In simulation also: oracle, uvm, deepum-blocks."));
 }
 
 // Bytes a second alone and with the other direction busy, and nanoseconds to begin a transfer.
@@ -172,7 +181,7 @@ py::dict run(Recorded& self, const std::string& policy, Bytes budget, const py::
     options.timeline = timeline.get();
     result = run_engine(self.extents(), options);
   }
-  py::dict answer = said(result);
+  py::dict answer = said(result, !uvm::is_policy(policy));
   if (timeline != nullptr) answer["timeline"] = timeline->json();
   return answer;
 }
