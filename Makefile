@@ -21,6 +21,7 @@ test: setup $(STAMPS)/browser ## Run every test; the last line says how many pas
 	$(VENV)/bin/python tools/run_tests.py
 
 setup: $(STAMPS)/installed ## Make .venv and build outsize into it
+	@echo "outsize is in .venv. Next: . $(VENV)/bin/activate, then outsize doctor"
 
 wheel: $(STAMPS)/venv ## Build a wheel into dist/
 	$(VENV)/bin/python -m pip wheel --no-build-isolation --no-deps -w dist .

@@ -52,6 +52,30 @@ def outcome_of(*runs: runner.Run) -> results.Outcome:
     return results.Outcome("w", [], 3, 5, machine, list(runs), 100 * MIB, disk, disk)
 
 
+@pytest.mark.parametrize(("words", "steps", "warmup", "disk"), [
+    ([], 5, 3, "8GiB"),
+    (["--quick"], 2, 2, "none"),
+    (["--quick", "--steps", "4", "--warmup", "1"], 4, 1, "none"),
+    (["--quick", "--predict"], 2, 2, "64MiB"),
+    (["--quick", "--disk-sample", "1GiB", "--warmup", "3"], 2, 3, "1GiB"),
+    (["--no-disk", "--steps", "1"], 1, 3, "none"),
+])  # fmt: skip
+def test_what_was_asked_for_is_what_is_done(words: list[str], steps: int, warmup: int, disk: str) -> None:
+    args = command.parser().parse_args(["gpt_bytes", *words])
+    command.settle(args)
+    assert (args.steps, args.warmup) == (steps, warmup)
+    assert ("none" if args.no_disk else args.disk_sample) == disk
+
+
+def test_a_budget_in_which_all_fitted_is_told() -> None:
+    still = finished("outsize 40%", "outsize", [1.0] * 8, stats=moved(0), budget=50 * MIB)
+    busy = finished("outsize 20%", "outsize", [1.0] * 8, stats=moved(1), budget=20 * MIB)
+    room = finished("outsize ample", "outsize", [1.0] * 8, stats=moved(0), budget=runner.ample(100 * MIB))
+    told = results.footnotes(outcome_of(still, busy, room))
+    assert told[-1] == "Nothing had to move under outsize 40%: it fitted."
+    assert not any("Nothing had" in line for line in results.footnotes(outcome_of(busy, room)))
+
+
 def moved(gigabytes: float) -> list[dict[str, float]]:
     return [
         {"read_bytes": i * gigabytes * 1e9, "write_bytes": i * gigabytes * 1e9} for i in range(1, 9)

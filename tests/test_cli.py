@@ -177,6 +177,7 @@ def test_a_script_without_torch_does_not_pay_for_it(run_outsize, tmp_path: Path)
     ("sys.exit('no data')", 1, None),
     ("raise ValueError('no data')", 1, "ValueError: no data"),
     ("torch.ones(9 << 20)", 1, "BudgetError: aten::ones needs"),
+    ("raise KeyboardInterrupt", 130, "KeyboardInterrupt"),
 ])
 def test_the_json_says_how_the_program_ended(
     last: str, code: int, exception: str | None, run_outsize, tmp_path: Path
@@ -184,7 +185,8 @@ def test_the_json_says_how_the_program_ended(
     (tmp_path / "script.py").write_text(f"import sys, torch\n{last}\n")
     done = run_outsize("run", "--quiet", "--budget", "24MiB", "--json", "end.json", "script.py")
     report = json.loads((tmp_path / "end.json").read_text())
-    assert report["run"]["exit_code"] == done.returncode == code
+    assert report["run"]["exit_code"] == code
+    assert done.returncode == (-signal.SIGINT if code == 130 else code)
     assert (report["run"]["exception"] or "").startswith(exception or "")
     assert (report["run"]["exception"] is None) == (exception is None)
     assert report["stats"]["refused_ops"] == int("torch" in last)

@@ -209,7 +209,7 @@ enum class Use {
 /// other times and never changes a result; a wrong hint costs time.
 ///
 /// Without a session it does nothing.
-void hint(const at::Tensor& tensor, Use next);
+void hint(const at::Tensor& tensor, Use next = Use::kSoon);
 
 }  // namespace api
 }  // namespace outsize

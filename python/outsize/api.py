@@ -209,6 +209,9 @@ class budget:
             if error is None:
                 raise
             error.add_note(f"outsize could not end the budget: {trouble}")  # keep the first cause
+        except BaseException:  # a signal that came before signals were held back
+            disable()
+            raise
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)

@@ -132,6 +132,10 @@ def _fresh_main() -> types.ModuleType:
 _keep: list[types.ModuleType] = []
 
 
+# Told of the KeyboardInterrupt that the process is about to die of; it reaches no caller of ours.
+at_interrupt: list[Callable[[KeyboardInterrupt], None]] = []
+
+
 def _run_as_user(execute: Callable[[], None]) -> None:
     """Lets every exception through to the interpreter, which knows best how to die of it, but with
     the frames that lie outside the user's program taken out of the traceback."""
@@ -143,6 +147,8 @@ def _run_as_user(execute: Callable[[], None]) -> None:
         clean_chain(error)
         theirs = without_our_frames(error.__traceback__)
         sys.excepthook(KeyboardInterrupt, error.with_traceback(theirs), theirs)
+        for tell in at_interrupt:
+            tell(error)
         _die_of_ctrl_c()
     except BaseException as error:
         hook = sys.excepthook

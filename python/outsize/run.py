@@ -30,27 +30,30 @@ def run(args: argparse.Namespace, target: list[str], kind: str) -> None:
         what = "trace" if args.record else "report"
         print(f"outsize: turned off (OUTSIZE=0), so there is no {what} to write.", file=sys.stderr)
     how = {"-m": launcher.run_module, "-c": launcher.run_code, "": launcher.run_script}[kind]
+    launcher.at_interrupt.append(supervisor.ended)
     try:
         how(target[0], target[1:])
     except SystemExit as error:
-        supervisor.how_it_ended = ended_by(error)
+        supervisor.ended(error)
         if error.code == WRONG_USAGE and not told:
             _tell_behind(args.behind)
         raise
     except BaseException as error:
-        supervisor.how_it_ended = ended_by(error)
+        supervisor.ended(error)
         raise
 
 
 def ended_by(error: BaseException) -> dict[str, Any]:
     """Not the exception itself: it keeps frames alive, and what they hold."""
     if not isinstance(error, SystemExit):
-        return {"exit_code": 1, "exception": f"{type(error).__name__}: {error}"}
+        code = DIED_OF_CTRL_C if isinstance(error, KeyboardInterrupt) else 1
+        return {"exit_code": code, "exception": f"{type(error).__name__}: {error}".removesuffix(": ")}
     code = error.code if isinstance(error.code, int) else int(error.code is not None)
     return {"exit_code": code, "exception": None}
 
 
 WRONG_USAGE = 2  # what argparse exits with
+DIED_OF_CTRL_C = 130  # as a shell sees it
 
 
 def _tell_behind(options: str) -> None:
@@ -72,6 +75,9 @@ class Supervisor:
         self._page: Any = None
         self._pid = os.getpid()
         self.how_it_ended: dict[str, Any] = {"exit_code": 0, "exception": None}
+
+    def ended(self, error: BaseException) -> None:
+        self.how_it_ended = ended_by(error)
 
     def install(self) -> None:
         _log_to_stderr_unless_configured()

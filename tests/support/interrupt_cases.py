@@ -174,6 +174,9 @@ def spans(chance: random.Random, faults: str) -> tuple[Counter[str], list[str]]:
             wait_for_signal()
         except KeyboardInterrupt:
             hits[where] += 1
+        if where == "ending" and core.running() and outsize.enabled():
+            hits["before the end began"] += 1  # no context manager in Python can help that
+            outsize.disable()
         if core.running() or outsize.enabled() or core.include_thread(False):
             wrong.append(f"turn {turn}, hit while {where}: {core.running()}, {outsize.enabled()}")
             outsize.disable()

@@ -55,13 +55,13 @@ def parser() -> Parser:
     result.add_argument(
         "--both-mallocs", action="store_true", help="plain also with MMAP_THRESHOLD"
     )
-    result.add_argument("--steps", default=5, type=positive, metavar="N", help="counted (5)")
-    result.add_argument("--warmup", default=3, type=positive, metavar="N", help="before that (3)")
+    result.add_argument("--steps", type=positive, metavar="N", help="counted (5; with --quick 2)")
+    result.add_argument("--warmup", type=positive, metavar="N", help="before that (3; with --quick 2)")
     result.add_argument(
         "--swap-steps", type=positive, metavar="N", help="counted under swap (as --steps)"
     )
     result.add_argument("--peak", type=size, metavar="SIZE", help="plain's peak, if known already")
-    result.add_argument("--disk-sample", default="8GiB", type=size, metavar="SIZE", help="(8GiB)")
+    result.add_argument("--disk-sample", type=size, metavar="SIZE", help="(8GiB; with --quick 64MiB)")
     result.add_argument("--no-disk", action="store_true", help="do not measure the disk")
     result.add_argument(
         "--predict",
@@ -71,6 +71,7 @@ def parser() -> Parser:
     result.add_argument("--json", type=output_file, metavar="FILE", help="write everything there")
     result.add_argument("--quick", action="store_true", help="a smoke test: toy size, few steps")
     add_engine_options(result)
+    result.otherwise = "; options of the workload stand behind --"
     return result
 
 
@@ -80,8 +81,8 @@ def main(argv: Sequence[str]) -> int:
     args = parser().parse_args(words[:cut])
     extra = words[cut + 1 :]
     if args.quick:
-        args.steps, args.warmup, args.no_disk, args.disk_sample = 2, 2, not args.predict, "64MiB"
         extra = extra or ["--tiny"]
+    settle(args)
     try:
         workload = workloads.find(args.workload, extra)
         outcome = bench(workload, args)
@@ -92,6 +93,15 @@ def main(argv: Sequence[str]) -> int:
     if args.json:
         report.write_json(args.json, outcome.as_json())
     return 1 if any(run.failure for run in outcome.runs) else 0
+
+
+def settle(args: argparse.Namespace) -> None:
+    """What nobody named: a smoke test has few steps, and measures the disk only where that is asked for."""
+    if args.quick and not args.predict and not args.disk_sample:
+        args.no_disk = True
+    args.steps = args.steps or (2 if args.quick else 5)
+    args.warmup = args.warmup or (2 if args.quick else 3)
+    args.disk_sample = args.disk_sample or ("64MiB" if args.quick else "8GiB")
 
 
 def bench(workload: Workload, args: argparse.Namespace) -> results.Outcome:

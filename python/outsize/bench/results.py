@@ -222,4 +222,16 @@ def footnotes(outcome: Outcome) -> list[str]:
     for run in outcome.runs:
         if run.failure:
             lines.append(f"FAILED {run.failure}")
-    return lines + outcome.notes
+    return lines + outcome.notes + idle(outcome)
+
+
+def idle(outcome: Outcome) -> list[str]:
+    """A budget below plain's peak in which all fitted for all that is no comparison."""
+    peak = outcome.peak_tensor_bytes
+    still = [
+        run.label
+        for run in outcome.runs
+        if run.mode == "outsize" and run.stats and run.budget < 2 * peak
+        and not run.stats[-1]["read_bytes"] + run.stats[-1]["write_bytes"]
+    ]  # fmt: skip
+    return [f"Nothing had to move under {', '.join(still)}: it fitted."] if still else []
