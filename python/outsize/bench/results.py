@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TextIO
 
 from outsize import machine
-from outsize.bench.runner import Run
+from outsize.bench.runner import Run, ample
 from outsize.units import format_bytes
 
 
@@ -226,12 +226,12 @@ def footnotes(outcome: Outcome) -> list[str]:
 
 
 def idle(outcome: Outcome) -> list[str]:
-    """A budget below plain's peak in which all fitted for all that is no comparison."""
-    peak = outcome.peak_tensor_bytes
+    """A budget meant to be short in which all fitted for all that is no comparison."""
+    room = ample(outcome.peak_tensor_bytes)
     still = [
         run.label
         for run in outcome.runs
-        if run.mode == "outsize" and run.stats and run.budget < 2 * peak
+        if run.mode == "outsize" and run.stats and run.budget < room
         and not run.stats[-1]["read_bytes"] + run.stats[-1]["write_bytes"]
     ]  # fmt: skip
     return [f"Nothing had to move under {', '.join(still)}: it fitted."] if still else []
