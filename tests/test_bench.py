@@ -127,11 +127,11 @@ def test_table_and_json_show_every_repetition() -> None:
 
 
 def test_a_prediction_stands_beside_what_was_measured() -> None:
-    plain = finished("plain", "plain", [None, 9.0, 9.0] + [2.0] * 5, predicted_seconds=2.0)
+    plain = finished("plain", "plain", [None, 9.0, 9.0] + [2.0] * 5)
     ours = finished("ours", "outsize", [None, 9.0, 9.0] + [4.0] * 5, budget=5, predicted_seconds=3.0)
     outcome = outcome_of(plain, ours)
     assert outcome.prediction_error(ours) == -0.25
-    assert [results.cells(outcome, run)[-2] for run in outcome.runs] == ["2 s (+0%)", "3 s (-25%)"]
+    assert [results.cells(outcome, run)[-2] for run in outcome.runs] == ["-", "3 s (-25%)"]
     assert "simulated before any of these ran" in "".join(results.footnotes(outcome))
 
 
@@ -148,7 +148,10 @@ def test_predictions_are_written_before_anything_runs(
     monkeypatch.setattr(command, "take_turns", pretend)
     command.main(["mlp_stream", "--quick", "--predict", "--json", str(tmp_path / "b.json"), "--budgets", "50%"])
     assert seated == ["plain", "outsize 50%"]
-    for run in stored[0]["runs"]:
+    plain, ours = stored[0]["runs"]
+    assert plain["predicted_steps"] == [], "only what outsize does is simulated"
+    assert any("Recorded with room for all: " in note for note in stored[0]["notes"])
+    for run in [ours]:
         assert run["step_seconds"] == [] and len(run["predicted_steps"]) == 2
         assert min(run["predicted_steps"]) <= run["predicted_step_seconds"] <= max(run["predicted_steps"])
 

@@ -28,7 +28,8 @@ enum class Hint : std::uint8_t { kNone, kSoon, kLater };
 // On whose word bytes came, or are coming, ahead of need, while nobody has used them.
 enum class Prefetched : std::uint8_t { kNo, kForeseen, kHinted };
 
-struct Extent {
+// A cache line each: whoever asks about one of a hundred thousand waits for memory once.
+struct alignas(64) Extent {
   Bytes bytes = 0;
   std::uint64_t last_use = 0;     // op clock of the last access
   std::uint64_t born = 0;         // op clock of birth
@@ -53,6 +54,7 @@ struct Extent {
   bool hot = false;          // a raw access just waited for it: leaves late until ops go on
   std::uint8_t read_failures = 0;
 };
+static_assert(sizeof(Extent) == 64);
 
 class ExtentTable {
  public:

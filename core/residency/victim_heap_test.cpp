@@ -42,14 +42,28 @@ TEST(VictimHeap, KeysChangeUpAndDown) {
   EXPECT_EQ(in_order(heap), (std::vector<ExtentId>{3, 1, 0}));
 }
 
+class Random {
+ public:
+  std::uint64_t operator()(std::uint64_t bound) {
+    state_ = state_ * 6364136223846793005ULL + 1442695040888963407ULL;
+    return (state_ >> 33) % bound;
+  }
+
+ private:
+  std::uint64_t state_ = 42;
+};
+
+std::vector<ExtentId> sorted(const std::map<ExtentId, Position>& truth) {
+  std::vector<ExtentId> ids;
+  for (const auto& [id, key] : truth) ids.push_back(id);
+  std::stable_sort(ids.begin(), ids.end(), [&](ExtentId a, ExtentId b) { return truth.at(a) > truth.at(b); });
+  return ids;
+}
+
 TEST(VictimHeap, AgreesWithASortedListOverRandomChanges) {
   VictimHeap heap;
   std::map<ExtentId, Position> truth;
-  std::uint64_t state = 42;
-  auto random = [&](std::uint64_t bound) {
-    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-    return (state >> 33) % bound;
-  };
+  Random random;
   for (int round = 0; round < 20'000; ++round) {
     const auto id = static_cast<ExtentId>(random(60));
     if (random(3) == 0) {
@@ -62,11 +76,34 @@ TEST(VictimHeap, AgreesWithASortedListOverRandomChanges) {
     }
     ASSERT_EQ(heap.size(), truth.size());
     if (round % 50 != 0) continue;
-    std::vector<ExtentId> expected;
-    for (const auto& [each, key] : truth) expected.push_back(each);
-    std::stable_sort(expected.begin(), expected.end(),
-                     [&](ExtentId a, ExtentId b) { return truth[a] > truth[b]; });
+    ASSERT_EQ(in_order(heap), sorted(truth)) << "round " << round;
+  }
+}
+
+// Many more than are kept in order; the best leave, as victims do, so that the front runs out and is found anew.
+TEST(VictimHeap, AgreesWithASortedListWhereMostLieBehindTheFront) {
+  VictimHeap heap;
+  std::map<ExtentId, Position> truth;
+  Random random;
+  for (int round = 0; round < 40'000; ++round) {
+    const auto id = static_cast<ExtentId>(random(6'000));
+    const Position key = random(100'000);
+    heap.put(id, key);
+    truth[id] = key;
+    if (round % 16 != 0) continue;
+    const std::vector<ExtentId> best = in_order(heap, 1 + random(40));
+    for (const ExtentId gone : best) {
+      if (round % 3 == 0) break;
+      heap.remove(gone);
+      truth.erase(gone);
+    }
+    if (round % 5'000 == 0) heap.rebuild([&](ExtentId each) { return truth[each] = truth[each] * 7919 % 100'003; });
+    if (round % 400 != 0) continue;
+    std::vector<ExtentId> expected = sorted(truth);
     ASSERT_EQ(in_order(heap), expected) << "round " << round;
+    const std::size_t limit = 1 + random(2'500);
+    expected.resize(std::min(limit, expected.size()));
+    ASSERT_EQ(in_order(heap, limit), expected) << "round " << round;
   }
 }
 

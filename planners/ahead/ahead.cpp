@@ -1,6 +1,7 @@
 #include "planners/ahead/ahead.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace outsize::ahead {
 void AheadPlanner::Draft::evict(ExtentId id, const Extent& e) {
@@ -44,9 +45,7 @@ void AheadPlanner::plan(const PlanState& state, std::vector<Decision>& out) {
   foresee(draft);
   draft.bound = link_bound(draft);
   keep_pace(draft);
-  gather();
   weigh_trust(draft);
-  draft.headroom = predictor_.demand_within(draft.pace.headroom);
   prefetch(draft);
   write_ahead(draft);
 }
@@ -73,13 +72,21 @@ void AheadPlanner::weigh_trust(Draft& draft) {
   draft.trust = trust_ - now.foreseen.open;
 }
 
-void AheadPlanner::gather() {
+// Only where a plan looks for victims: most have nothing to do.
+void AheadPlanner::gather(Draft& draft) {
+  if (std::exchange(draft.gathered, true)) return;
   order_.clear();
   victims(false, kVictims, order_);
 }
 
 void AheadPlanner::foresee(Draft& draft) {
   draft.coming = predictor_.upcoming(upcoming_);
+  for (std::size_t i = 0; i < draft.coming; ++i) {
+    const Extent& e = table_[upcoming_[i].extent];
+    if (e.where != Where::kAbsent) continue;
+    absent_[draft.absent++] = static_cast<std::uint16_t>(i);
+    draft.absent_bytes += e.bytes;
+  }
   if (draft.state.read_rate > 0) draft.read_rate = draft.state.read_rate;
   if (draft.state.write_rate > 0) draft.write_rate = draft.state.write_rate;
 }
@@ -87,14 +94,9 @@ void AheadPlanner::foresee(Draft& draft) {
 // Whether what is foreseen to come, or to make way for it, keeps the link busy for most of that time.
 bool AheadPlanner::link_bound(const Draft& draft) const {
   if (draft.coming == 0) return false;
-  Bytes absent = 0;
-  for (std::size_t i = 0; i < draft.coming; ++i) {
-    const Extent& e = table_[upcoming_[i].extent];
-    if (e.where == Where::kAbsent) absent += e.bytes;
-  }
   const Upcoming& last = upcoming_[draft.coming - 1];
-  const Bytes leaving = std::max<Bytes>(last.demand + absent - draft.free, 0);
-  const Nanos busy = std::max(time_of(absent, draft.read_rate), time_of(leaving, draft.write_rate));
+  const Bytes leaving = std::max<Bytes>(last.demand + draft.absent_bytes - draft.free, 0);
+  const Nanos busy = std::max(time_of(draft.absent_bytes, draft.read_rate), time_of(leaving, draft.write_rate));
   return busy > last.in / 100 * kBusyPercent;
 }
 
@@ -136,18 +138,24 @@ bool AheadPlanner::free_up(Draft& draft, Bytes need, Position beyond, bool for_p
 // find room among what is free and what is used later than it, and of that the changed part only as
 // far as it can be written by then. Otherwise it would be brought twice.
 void AheadPlanner::prefetch(Draft& draft) {
-  std::size_t farther = order_.size();  // order_[0, farther) is used later than the candidate
-  Bytes clean_bytes = 0, changed_bytes = 0;
-  for (ExtentId id : order_) (clean(table_[id]) ? clean_bytes : changed_bytes) += table_[id].bytes;
+  std::size_t farther = 0;  // order_[0, farther) is used later than the candidate
+  Bytes clean_bytes = 0, changed_bytes = 0, headroom = 0;
   Bytes absent = draft.reading;
-  for (std::size_t i = 0; i < draft.coming; ++i) {
-    const Upcoming& next = upcoming_[i];
+  bool begun = false;
+  for (std::size_t i = 0; i < draft.absent; ++i) {
+    const Upcoming& next = upcoming_[absent_[i]];
     const Extent& e = table_[next.extent];
     if (!awaited(e)) continue;
     absent += e.bytes;
     if (next.in > draft.pace.read_margin + draft.pace.read_factor * time_of(absent, draft.read_rate)) return;
     if (draft.trust <= 0 || !draft.can_read(e.bytes)) return;
     if (e.bytes > draft.trust) continue;  // what is smaller may come on trial
+    if (!std::exchange(begun, true)) {
+      gather(draft);
+      farther = order_.size();
+      for (ExtentId id : order_) (clean(table_[id]) ? clean_bytes : changed_bytes) += table_[id].bytes;
+      headroom = predictor_.demand_within(draft.pace.headroom);
+    }
     while (farther > 0 && heap_.key(order_[farther - 1]) <= next.position) {
       const Extent& sooner = table_[order_[--farther]];
       (clean(sooner) ? clean_bytes : changed_bytes) -= sooner.bytes;
@@ -155,23 +163,36 @@ void AheadPlanner::prefetch(Draft& draft) {
     const auto writable = static_cast<Bytes>(draft.write_rate / 1'000 * static_cast<std::uint64_t>(next.in) / 1'000'000);
     const Bytes room = draft.free + clean_bytes - draft.evicted + std::min(changed_bytes, writable);
     if (e.bytes + next.demand > room) return;
-    const Bytes need = e.bytes + std::min(draft.headroom, next.demand);
+    const Bytes need = e.bytes + std::min(headroom, next.demand);
     if (!free_up(draft, need, next.position, true)) return;
     draft.prefetch(next.extent, e);
   }
 }
 
+// When writing begins so that `by_then` bytes are free in time: so long before they are needed.
+Nanos AheadPlanner::write_begin(const Draft& draft, Bytes by_then) const {
+  return draft.pace.write_margin + draft.pace.write_factor * time_of(by_then - draft.free, draft.write_rate);
+}
+
 // Writes what will have to leave soon before it has to: room for the births and the returns of
 // kWriteAhead, taken from what is used farthest ahead.
 void AheadPlanner::write_ahead(Draft& draft) {
+  if (draft.coming == 0) return;
+  // None begins longer before than the last one, as none needs more.
+  const Bytes most = draft.absent_bytes + upcoming_[draft.coming - 1].demand;
+  const Nanos horizon = std::min(kWriteAhead - 1, write_begin(draft, most));
   Bytes wanted = 0, absent = 0;
-  for (std::size_t i = 0; i < draft.coming && upcoming_[i].in < kWriteAhead; ++i) {
-    const Extent& e = table_[upcoming_[i].extent];
-    if (e.where == Where::kAbsent) absent += e.bytes;
+  std::size_t next_absent = 0;
+  for (std::size_t i = 0; i < draft.coming && upcoming_[i].in <= horizon; ++i) {
+    if (next_absent < draft.absent && absent_[next_absent] == i) {
+      absent += table_[upcoming_[i].extent].bytes;
+      ++next_absent;
+    }
     const Bytes by_then = absent + upcoming_[i].demand;
-    const Nanos begin = draft.pace.write_margin + draft.pace.write_factor * time_of(by_then - draft.free, draft.write_rate);
-    if (upcoming_[i].in <= begin) wanted = std::max(wanted, by_then);
+    if (by_then > wanted && upcoming_[i].in <= write_begin(draft, by_then)) wanted = by_then;
   }
+  if (wanted <= draft.free) return;
+  gather(draft);
   Bytes covered = draft.free;
   for (ExtentId id : order_) {
     if (covered >= wanted) return;

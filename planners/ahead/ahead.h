@@ -22,6 +22,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <limits>
 
 #include "core/plan/planner.h"
@@ -58,8 +59,10 @@ class AheadPlanner : public Planner {
     std::size_t next_victim = 0;  // in order_
     Bytes evicted = 0;            // bytes of order_ that this plan lets go
     std::uint64_t read_rate = kRate, write_rate = kRate;
-    Bytes headroom = 0;           // for births very shortly ahead
     std::size_t coming = 0;       // entries of upcoming_
+    std::size_t absent = 0;       // entries of absent_
+    Bytes absent_bytes = 0;
+    bool gathered = false;        // order_ is of this plan
     bool bound = false;           // by the link
     Pace pace = kRelaxed;
 
@@ -90,7 +93,8 @@ class AheadPlanner : public Planner {
     return e.where == Where::kAbsent && !e.wanted && !e.dying && e.hint != Hint::kLater;
   }
   void foresee(Draft& draft);
-  void gather();
+  void gather(Draft& draft);
+  Nanos write_begin(const Draft& draft, Bytes by_then) const;
   bool link_bound(const Draft& draft) const;
   void keep_pace(Draft& draft) const;
   void weigh_trust(Draft& draft);
@@ -105,7 +109,9 @@ class AheadPlanner : public Planner {
   Bytes trust_ = -1;  // that may have come ahead of need at once; -1: as much as the budget
   PlanState judged_;  // up to here
   std::vector<ExtentId> order_;  // scratch: victims of one plan, best first
-  std::array<Upcoming, 1024> upcoming_{};
+  static constexpr std::size_t kUpcoming = 1024;
+  std::array<Upcoming, kUpcoming> upcoming_{};
+  std::array<std::uint16_t, kUpcoming> absent_{};  // those of upcoming_ that are below, soonest first
 
  private:
   static constexpr Position kSoonOps = 12;

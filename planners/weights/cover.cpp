@@ -26,6 +26,7 @@ void Cover::lay_out(Bytes alive, Bytes memory) {
     slot = std::max(slot, alive + cycle.more[op] - memory);
   }
   away_.assign(cycle.gaps.size(), false);
+  any_ = false;
   written_.assign(cycle.versions, false);
   leaves_.assign(cycle.gaps.size(), false);
   version_at_.assign(cycle.versions + 1, 0);
@@ -88,6 +89,7 @@ void Cover::offer(std::uint32_t number) {
 
 void Cover::take(std::uint32_t number) {
   const Cycle::Gap& gap = cycle_->gaps[number];
+  any_ = true;
   away_[number] = leaves_[gap.owner] = true;
   for (const Range range : slots_of(gap)) {
     for (std::uint32_t slot = range.first; slot < range.end; ++slot) slots_[slot] -= gap.bytes;

@@ -34,6 +34,7 @@ class Cover {
   // `alive`: bytes when the step begins.
   void select(const Cycle& cycle, Bytes alive, Bytes memory, const CoverOptions& options);
 
+  bool any() const { return any_; }  // gap was taken
   bool away(std::uint32_t gap) const { return gap < away_.size() && away_[gap]; }
   // Some gap with these bytes was taken: they are to be written.
   bool written(std::uint32_t version) const { return version < written_.size() && written_[version]; }
@@ -75,6 +76,7 @@ class Cover {
   std::vector<char> leaves_;               // by owner: some gap was taken
   std::vector<Bytes> kept_;
   Bytes overflow_ = 0;
+  bool any_ = false;
 };
 
 }  // namespace outsize::weights

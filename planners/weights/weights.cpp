@@ -48,7 +48,8 @@ void WeightsPlanner::begin(const PlanState& state) {
   to_send_.clear();
   sent_ = 0;
   is_to_send_.assign(table_.size(), false);
-  order_.assign(heap_.members().begin(), heap_.members().end());
+  order_.clear();
+  heap_.for_each([this](ExtentId id) { order_.push_back(id); });
   std::sort(order_.begin(), order_.end(), [this](ExtentId a, ExtentId b) {
     return table_[a].last_use != table_[b].last_use ? table_[a].last_use < table_[b].last_use : a < b;
   });
@@ -78,11 +79,11 @@ void WeightsPlanner::plan(const PlanState& state, std::vector<Decision>& out) {
   keep_pace(draft);
   weigh_trust(draft);  // for when no plan is followed any more
   settle(draft);
-  gather();
+  gather(draft);
   send(draft);
-  draft.headroom = predictor_.demand_within(draft.pace.headroom);
-  free_up(draft, draft.headroom, kLeavesFirst);  // these births come: the step is as the last was
-  bring_back(draft);
+  const Bytes headroom = predictor_.demand_within(draft.pace.headroom);
+  free_up(draft, headroom, kLeavesFirst);  // these births come: the step is as the last was
+  bring_back(draft, headroom);
   if (cover_.overflow() > 0) write_ahead(draft);
 }
 
@@ -93,6 +94,7 @@ bool WeightsPlanner::stays(const Upcoming& next) const {
 // Which of those that may be away come back, or stay: earliest needed first, while they fit in every op
 // until their use beside all that is kept, and beside those for which this was settled before.
 void WeightsPlanner::settle(const Draft& draft) {
+  if (!cover_.any()) return;
   if (table_.size() > stays_until_.size()) stays_until_.resize(table_.size(), 0);
   Bytes settled = 0;  // used at `at` or later
   for (std::size_t i = 0; i < draft.coming; ++i) {
@@ -151,10 +153,10 @@ void WeightsPlanner::send(Draft& draft) {
 }
 
 // Earliest needed first: what stays in this gap, and what should be here and is not.
-void WeightsPlanner::bring_back(Draft& draft) {
+void WeightsPlanner::bring_back(Draft& draft, Bytes headroom) {
   std::size_t below = 0;
-  for (std::size_t i = 0; i < draft.coming && below < kBelowMax; ++i) {
-    const Upcoming& next = upcoming_[i];
+  for (std::size_t i = 0; i < draft.absent && below < kBelowMax; ++i) {
+    const Upcoming& next = upcoming_[absent_[i]];
     const Extent& e = table_[next.extent];
     if (!awaited(e)) continue;
     if (away(next.extent)) {
@@ -162,7 +164,7 @@ void WeightsPlanner::bring_back(Draft& draft) {
       continue;
     }
     if (!draft.can_read(e.bytes)) return;
-    if (!free_up(draft, e.bytes + std::min(draft.headroom, next.demand), kLeavesFirst)) return;
+    if (!free_up(draft, e.bytes + std::min(headroom, next.demand), kLeavesFirst)) return;
     draft.prefetch(next.extent, e);
   }
 }

@@ -48,7 +48,7 @@ class WeightsPlanner final : public ahead::AheadPlanner {
   void produced(ExtentId id);
   void settle(const Draft& draft);
   void send(Draft& draft);
-  void bring_back(Draft& draft);
+  void bring_back(Draft& draft, Bytes headroom);
 
   CoverOptions options_;
   Cycle cycle_, read_;

@@ -91,7 +91,7 @@ void RepeatPredictor::on_birth(ExtentId id, Bytes bytes) {
     const std::uint32_t at = last_.ops[matched_].first_birth + births_matched_++;
     if (at < last_.births_end(matched_)) {
       s.last = last_.births[at];
-      holder_[s.last] = id;
+      outlook_.hold(last_, s.last, id);
     }
   }
   s.used_at = op;
@@ -101,7 +101,7 @@ void RepeatPredictor::on_birth(ExtentId id, Bytes bytes) {
 
 void RepeatPredictor::on_death(ExtentId id, Bytes bytes) {
   Seen& s = seen(id);
-  if (s.last != kNone && holder_[s.last] == id) holder_[s.last] = kNoExtent;
+  if (s.last != kNone && outlook_.holders()[s.last] == id) outlook_.hold(last_, s.last, kNoExtent);
   if (current_.size() > 0 && !current_.full()) {
     const std::uint32_t object = object_now(id, s);
     current_.objects[object].death_op = current_.size() - 1;
@@ -134,14 +134,14 @@ void RepeatPredictor::on_step(Nanos now) {
     const ObjectRecord& record = current_.objects[object];
     if (record.birth_op == kNone && record.before != kNone) heir[record.before] = object;
   }
-  holder_.assign(current_.objects.size(), kNoExtent);
+  std::vector<ExtentId> holder(current_.objects.size(), kNoExtent);
   for (ExtentId id = 0; id < seen_.size(); ++id) {
     Seen& s = seen_[id];
     if (s.alive && s.now != kNone) {
       const ObjectRecord& record = current_.objects[s.now];
       const bool inherits = record.birth_op != kNone && record.before != kNone;
       s.last = inherits && heir[record.before] != kNone ? heir[record.before] : s.now;
-      holder_[s.last] = id;
+      holder[s.last] = id;
     } else {
       s.last = kNone;
     }
@@ -149,6 +149,7 @@ void RepeatPredictor::on_step(Nanos now) {
     s.used_at = 0;
   }
   std::swap(last_, current_);
+  outlook_.begin(last_, std::move(holder));
   last_matched_ = matched;
   current_.clear(now);
   agreement_ = kAgreementMax / 2;
@@ -190,44 +191,8 @@ Position RepeatPredictor::without_history(const Seen& s) const {
 }
 
 std::size_t RepeatPredictor::upcoming(std::span<Upcoming> out) const {
-  if (confident()) return upcoming_repeat(out);
+  if (confident()) return outlook_.upcoming(last_, next_, base_, out);
   return in_backward_ ? upcoming_reverse(out) : 0;
-}
-
-std::size_t RepeatPredictor::upcoming_repeat(std::span<Upcoming> out) const {
-  constexpr std::uint32_t kAccessesMax = 16384;  // looked at in one go
-  std::size_t count = 0;
-  std::uint32_t looked = 0;
-  Bytes born = 0, most = 0;
-  const std::uint32_t size = last_.size();
-  const Nanos here = next_ < size ? last_.ops[next_].at : last_.end;
-  for (std::uint32_t ahead = 0; ahead < size && looked < kAccessesMax; ++ahead) {
-    const bool wrapped = next_ + ahead >= size;
-    const std::uint32_t op = wrapped ? next_ + ahead - size : next_ + ahead;
-    const OpRecord& record = last_.ops[op];
-    const Nanos in = wrapped ? last_.end - here + record.at - last_.begin : record.at - here;
-    for (std::uint32_t i = record.first_access; i < last_.accesses_end(op); ++i, ++looked) {
-      const std::uint32_t object = last_.accesses[i];
-      const ExtentId id = holder_[object];
-      if (id == kNoExtent) continue;
-      const std::uint32_t before = last_.previous_use(i);
-      if (wrapped) {
-        if (before != kNone || last_.objects[object].birth_op != kNone) continue;
-        if (last_.use_from(object, next_) != kNone) continue;
-        const std::uint32_t death = last_.objects[object].death_op;
-        if (death != kNone && death >= next_) continue;  // it will not see the next step
-      } else if (before != kNone && before >= next_) {
-        continue;
-      }
-      if (count == out.size()) return count;
-      out[count++] = {id, base_ + next_ + ahead, in, most};
-    }
-    if (wrapped && op == 0) born -= last_.died_first;
-    born += births_at(op);
-    most = std::max(most, born);
-    born -= record.death_bytes;
-  }
-  return count;
 }
 
 // In the order and with the positions of without_history, so that what is prefetched is never worth
@@ -250,29 +215,8 @@ std::size_t RepeatPredictor::upcoming_reverse(std::span<Upcoming> out) const {
   return count;
 }
 
-// What the op is expected to bear. Not what it bore last time and is still there, as optimizer state
-// born in the first step.
-Bytes RepeatPredictor::births_at(std::uint32_t op) const {
-  Bytes sum = 0;
-  for (std::uint32_t i = last_.ops[op].first_birth; i < last_.births_end(op); ++i) {
-    const std::uint32_t object = last_.births[i];
-    if (holder_[object] == kNoExtent) sum += last_.objects[object].bytes;
-  }
-  return sum;
-}
-
 Bytes RepeatPredictor::demand_within(Nanos nanos) const {
-  if (!confident()) return 0;
-  Bytes sum = 0, most = 0;
-  const std::uint32_t size = last_.size();
-  const Nanos here = next_ < size ? last_.ops[next_].at : last_.end;
-  for (std::uint32_t op = next_; op < size; ++op) {
-    if (last_.ops[op].at - here > nanos) break;
-    sum += births_at(op);
-    most = std::max(most, sum);
-    sum -= last_.ops[op].death_bytes;
-  }
-  return most;
+  return confident() ? outlook_.demand_within(last_, next_, nanos) : 0;
 }
 
 }  // namespace outsize::repeat

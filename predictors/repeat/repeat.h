@@ -4,12 +4,13 @@
 // The op sites of the running step are aligned with those of the last: in step while they agree;
 // after a difference a new place is taken up once two ops in a row agree with it. Next uses, the
 // list of what comes and the demand for room are read off the last step at the aligned place.
-// Costs: on_op O(operands), next_use O(log uses), a step's end O(accesses of the step).
+// Costs: on_op O(operands), next_use O(log uses), upcoming as Outlook says, a step's end O(accesses of the step).
 #pragma once
 
 #include <utility>
 
 #include "core/plan/predictor.h"
+#include "predictors/repeat/outlook.h"
 #include "predictors/repeat/step_record.h"
 
 namespace outsize::repeat {
@@ -46,8 +47,6 @@ class RepeatPredictor final : public Predictor {
   bool known() const { return last_.size() > 0; }
   bool confident() const { return known() && agreement_ > kAgreementEnough; }
   Position without_history(const Seen& s) const;
-  Bytes births_at(std::uint32_t op) const;
-  std::size_t upcoming_repeat(std::span<Upcoming> out) const;
   std::size_t upcoming_reverse(std::span<Upcoming> out) const;
 
   static constexpr int kAgreementMax = 32;
@@ -57,7 +56,7 @@ class RepeatPredictor final : public Predictor {
 
   StepRecord last_, current_;
   std::vector<Seen> seen_;              // by extent
-  std::vector<ExtentId> holder_;        // by object of last_: the extent that plays it now
+  mutable Outlook outlook_;             // on last_; follows when it is asked
   std::vector<ExtentId> births_;        // of this step, in order
   Position base_ = 0;                   // absolute position of this step's first op
   std::uint32_t next_ = 0;              // place in last_ of the next op (ops so far, without last_)

@@ -131,7 +131,7 @@ class CycleReader {
 
 bool RepeatPredictor::read_cycle(const ExtentTable& table, Cycle& out) const {
   if (!known() || last_matched_ < last_.size() - last_.size() / 16) return false;
-  return CycleReader(last_, holder_, table, out).read();
+  return CycleReader(last_, outlook_.holders(), table, out).read();
 }
 
 std::uint32_t RepeatPredictor::gap_of(ExtentId id) const {

@@ -14,6 +14,9 @@ void StepRecord::clear(Nanos now) {
   uses_.clear();
   changes_.clear();
   previous_.clear();
+  next_.clear();
+  op_of_.clear();
+  first_.clear();
   sites_.clear();
   begin = end = now;
   died_first = 0;
@@ -32,6 +35,10 @@ void StepRecord::finish(Nanos now) {
   uses_.resize(accesses.size());
   changes_.resize(accesses.size());
   previous_.resize(accesses.size());
+  next_.assign(accesses.size(), kNone);
+  op_of_.resize(accesses.size());
+  first_.assign(objects.size(), kNone);
+  std::vector<std::uint32_t> latest(objects.size(), kNone);  // access
   std::vector<std::uint32_t> at(use_first_.begin(), use_first_.end());
   for (std::uint32_t op = 0; op < size(); ++op) {
     for (std::uint32_t i = ops[op].first_access; i < accesses_end(op); ++i) {
@@ -39,6 +46,9 @@ void StepRecord::finish(Nanos now) {
       previous_[i] = at[object] == use_first_[object] ? kNone : uses_[at[object] - 1];
       if (i < changing.size()) changes_[at[object]] = changing[i];
       uses_[at[object]++] = op;
+      op_of_[i] = op;
+      (latest[object] == kNone ? first_[object] : next_[latest[object]]) = i;
+      latest[object] = i;
     }
   }
   sites_.resize(ops.size());

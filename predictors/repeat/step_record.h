@@ -53,6 +53,11 @@ class StepRecord {
   std::uint32_t gaps_end() const { return static_cast<std::uint32_t>(uses_.size() + objects.size()); }
   // For the access at `index`: the op that used the same object before it; kNone: it is the first.
   std::uint32_t previous_use(std::uint32_t index) const { return previous_[index]; }
+  // The access after it of the same object, and an object's first one; kNone: there is none.
+  std::uint32_t next_access(std::uint32_t index) const { return next_[index]; }
+  std::uint32_t first_access(std::uint32_t object) const { return first_[object]; }
+  // The op of which the access at `index` is.
+  std::uint32_t op_of(std::uint32_t index) const { return op_of_[index]; }
   // Position of `site` nearest after `after` (exclusive), else nearest before; kNone if nowhere.
   std::uint32_t find_site(SiteId site, std::uint32_t after) const;
   std::uint32_t accesses_end(std::uint32_t op) const {
@@ -75,6 +80,9 @@ class StepRecord {
   std::vector<std::uint32_t> uses_;       // op positions, ascending within an object
   std::vector<char> changes_;             // like uses_: whether that use changed it
   std::vector<std::uint32_t> previous_;   // by access
+  std::vector<std::uint32_t> next_;       // by access
+  std::vector<std::uint32_t> op_of_;      // by access
+  std::vector<std::uint32_t> first_;      // by object
   std::vector<std::pair<SiteId, std::uint32_t>> sites_;  // sorted
 };
 

@@ -21,7 +21,8 @@ def predict(
     workload: Workload, runs: list[Run], disk: dict[str, Any], steps: int, peak: int,
     told: Callable[[Run, int], None],
 ) -> list[str]:  # fmt: skip
-    """Fills in `predicted_seconds` of every run under outsize, and of plain. What could not be is said."""
+    """Fills in `predicted_seconds` of every run under outsize. What could not be is said, and how long a step of the
+    recording took: plain PyTorch's may take longer or shorter, as its memory is not outsize's."""
     if not workload.is_example:
         raise WorkloadError(
             "--predict takes the examples. Record your script with `outsize record`, and ask `outsize simulate`."
@@ -37,10 +38,13 @@ def predict(
         with progress("Reading the trace"):
             program = load().TraceProgram(path)
     notes = []
+    if counted := [time for time in recording.step_seconds[runs[0].warmup :] if time is not None]:
+        notes.append(f"Recorded with room for all: {statistics.median(counted):.3g} s a step.")
     for run in runs:
-        policy, budget = (run.enable["policy"], run.budget) if run.mode == "outsize" else ("ondemand", room)
+        if run.mode != "outsize":
+            continue
         with progress(f"Simulating {run.label}"):
-            found = program.run(policy, budget, device)
+            found = program.run(run.enable["policy"], run.budget, device)
         if trouble := verdict(found):
             notes.append(f"{run.label} could not be predicted: {trouble}")
             continue
