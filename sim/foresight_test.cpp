@@ -147,6 +147,22 @@ TEST(Foresight, WhereNoStepRepeatsLittleComesForNothing) {
   EXPECT_LE(foreseen.time, paged.time);
 }
 
+// A tree's cells: what was used a moment ago is used again, whatever the last step did at this place.
+TEST(Foresight, AmongCellsThatComeByChanceItIsNoWorseThanTheLeastRecentlyUsed) {
+  TrainingOptions options = loop(4'000'000);
+  options.layers = 16;
+  options.path_seed = 11;
+  options.path_length = 60;
+  options.steps = 20;
+  const Program program = training_program(options);
+  for (const int percent : {60, 40, 20}) {
+    const Bytes budget = peak_bytes(program) * percent / 100;
+    const SimResult foreseen = run(program, budget, "lookahead"), paged = run(program, budget, "ondemand");
+    EXPECT_LE(foreseen.stats.read * 10, paged.stats.read * 12) << "at " << percent << " %";
+    EXPECT_LE(foreseen.time, paged.time) << "at " << percent << " %";
+  }
+}
+
 TEST(Foresight, EveryKthTransferFailing) {  // invariant 6: told, never wrong, never stuck
   TrainingOptions small;
   small.layers = 3;

@@ -62,6 +62,7 @@ class Trainer {
   void choose_path(int step) {
     path_.clear();
     const int layers = options_.layers;
+    if (options_.path_length != 0) return take_cells();
     if (options_.path_seed != 0) return take_any(layers - options_.skipped_layers);
     const bool changed = step == options_.changed_step;
     for (int i = 0; i < layers - (changed ? options_.skipped_layers : 0); ++i) {
@@ -73,6 +74,13 @@ class Trainer {
     for (int layer = 0; layer < options_.layers; ++layer) path_.push_back(layer);
     for (std::size_t i = path_.size(); i-- > 1;) std::swap(path_[i], path_[random_.below(i + 1)]);
     path_.resize(static_cast<std::size_t>(count));
+  }
+  void take_cells() {
+    while (path_.size() < static_cast<std::size_t>(options_.path_length)) {
+      int layer = 0;
+      while (layer + 1 < options_.layers && random_.below(2) == 0) ++layer;
+      path_.push_back(layer);
+    }
   }
   void zero_grad() {
     for (ObjectId& grad : grads_) {

@@ -18,6 +18,8 @@ struct TrainingOptions {
   int changed_step = -1;      // in this step the chain takes its layers in another order
   int skipped_layers = 0;     // and leaves out so many
   std::uint64_t path_seed = 0;  // not 0: every step takes layers of its own, in an order of its own
+  int path_length = 0;        // not 0: so many, some again and again as a tree's cells are: every other one
+                              // is the first layer, every fourth the second, and so on
 };
 
 Program training_program(const TrainingOptions& options);

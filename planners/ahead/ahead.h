@@ -82,7 +82,7 @@ class AheadPlanner : public Planner {
   virtual Position key_of(ExtentId id) const { return next_use(id); }
   static constexpr Position kLeavesFirst = Position{1} << 62;
   Position next_use(ExtentId id) const {
-    return hinted_use(table_[id], predictor_.position(), predictor_.next_use(id));
+    return hinted_use(table_[id], 0, predictor_.next_use(id));
   }
   // What `bytes` take at `rate` bytes a second.
   static Nanos time_of(Bytes bytes, std::uint64_t rate) {

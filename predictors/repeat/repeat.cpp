@@ -9,19 +9,34 @@ RepeatPredictor::Seen& RepeatPredictor::seen(ExtentId id) {
   return seen_[id];
 }
 
+// What ages say is said anew now and then: of what is used meanwhile the order would not change, but it
+// would be taken to be overdue.
+void RepeatPredictor::rekey_by_age() {
+  const std::size_t enough = std::max<std::size_t>(kRekeyEvery, current_.objects.size() / 4);
+  if (++ops_since_rekey_ >= enough && !confident()) rekey();
+}
+
+void RepeatPredictor::rekey() {
+  rekeyed_ = true;
+  ops_since_rekey_ = 0;
+  aged_to_ = ops_;
+  aged_at_ = position();
+}
+
 void RepeatPredictor::on_op(const OpEvent& op) {
+  ++ops_;
   align(op.site);
+  rekey_by_age();
   track_backward(op);
   births_matched_ = 0;
   if (current_.full()) return;
-  const std::uint32_t at = current_.size();
   current_.ops.push_back({op.site, op.now, static_cast<std::uint32_t>(current_.accesses.size()),
                           static_cast<std::uint32_t>(current_.births.size()), 0});
   for (std::size_t i = 0; i < op.extents.size(); ++i) {
     Seen& s = seen(op.extents[i]);
     current_.accesses.push_back(object_now(op.extents[i], s));
     current_.changing.push_back(i < op.accesses.size() && op.accesses[i] == Access::kWrite);
-    s.used_at = at;
+    s.used_at = ops_;
   }
 }
 
@@ -33,6 +48,21 @@ std::uint32_t RepeatPredictor::object_now(ExtentId, Seen& s) {
   return s.now;
 }
 
+// A run of ops that came as in the last step has ended. Of runs that ended within about a step the mean is
+// kept, each weighed by its length: how far an op lies from the end of the run that it is in.
+void RepeatPredictor::end_run() {
+  const std::uint64_t run = std::min<std::uint64_t>(std::exchange(run_, 0), StepRecord::kOpsMax) + 1;
+  const std::uint64_t span = last_.size();
+  runs_ = runs_ * span / (span + run) + run;
+  runs_squared_ = runs_squared_ * span / (span + run) + run * run;
+}
+
+// So many ops ahead the running step may still go as the last one did.
+std::uint64_t RepeatPredictor::reach() const {
+  if (runs_ == 0) return StepRecord::kOpsMax;
+  return kReach * std::max(run_, runs_squared_ / runs_);
+}
+
 // Finds where in the last step the running op stands.
 void RepeatPredictor::align(SiteId site) {
   if (!known()) {
@@ -40,25 +70,23 @@ void RepeatPredictor::align(SiteId site) {
     ++next_;
     return;
   }
-  ++ops_since_rekey_;
   if (next_ < last_.size() && last_.ops[next_].site == site) {
     matched_ = next_++;
     ++ops_matched_;
+    ++run_;
     pending_ = kNone;
     agreement_ = std::min(agreement_ + 1, kAgreementMax);
     return;
   }
   matched_ = kNone;
+  end_run();
   agreement_ = std::max(agreement_ - 2, 0);
   if (pending_ != kNone && pending_ + 1 < last_.size() && last_.ops[pending_ + 1].site == site) {
     matched_ = pending_ + 1;
     next_ = matched_ + 1;
     ++ops_matched_;
     pending_ = kNone;
-    if (ops_since_rekey_ >= kRekeyEvery) {
-      rekeyed_ = true;
-      ops_since_rekey_ = 0;
-    }
+    if (ops_since_rekey_ >= kRekeyEvery) rekey();
     return;
   }
   const std::uint32_t candidate = last_.find_site(site, next_);
@@ -94,7 +122,7 @@ void RepeatPredictor::on_birth(ExtentId id, Bytes bytes) {
       outlook_.hold(last_, s.last, id);
     }
   }
-  s.used_at = op;
+  s.used_at = ops_;
   s.now = current_.add_object({bytes, op, kNone, s.last});
   current_.births.push_back(s.now);
 }
@@ -123,7 +151,7 @@ void RepeatPredictor::on_step(Nanos now) {
   if (current_.size() < kShortest || current_.full()) {
     current_.clear(now);
     for (Seen& s : seen_) s.now = s.birth_order = kNone;
-    rekeyed_ = true;  // base_ moved
+    rekey();  // base_ moved
     return;
   }
   current_.finish(now);
@@ -146,23 +174,22 @@ void RepeatPredictor::on_step(Nanos now) {
       s.last = kNone;
     }
     s.now = s.birth_order = kNone;
-    s.used_at = 0;
   }
   std::swap(last_, current_);
   outlook_.begin(last_, std::move(holder));
   last_matched_ = matched;
   current_.clear(now);
   agreement_ = kAgreementMax / 2;
-  rekeyed_ = true;
+  rekey();
 }
 
 Position RepeatPredictor::next_use(ExtentId id) const {
   if (id >= seen_.size()) return kNever;
   const Seen& s = seen_[id];
-  if (s.last == kNone || !known()) return without_history(s);
+  if (s.last == kNone || !confident()) return without_history(s);
   const ObjectRecord& object = last_.objects[s.last];
   const std::uint32_t use = last_.use_from(s.last, next_);
-  if (use != kNone) return base_ + use;
+  if (use != kNone) return use - next_ <= reach() ? base_ + use : without_history(s);
   // No use is left before its death: it will go by itself then, at no cost.
   if (object.death_op != kNone && object.death_op >= next_) return base_ + object.death_op;
   const bool from_before = s.now == kNone || current_.objects[s.now].birth_op == kNone;
@@ -174,25 +201,25 @@ Position RepeatPredictor::next_use(ExtentId id) const {
 }
 
 // No earlier step tells: what this forward pass bore comes back in reverse; the rest is taken to
-// be needed the later, the longer ago it was used.
+// be needed the later, the longer ago it was used. Both are counted from the last rekey on, so that
+// between two of them those that are used in turn keep their order.
 Position RepeatPredictor::without_history(const Seen& s) const {
-  const Position now = position();
   const std::uint32_t ops = current_.size();
-  const Position age = ops - std::min(ops, s.used_at);
   if (s.birth_order != kNone && s.now != kNone && current_.objects[s.now].birth_op != kNone) {
     const std::uint32_t birth = current_.objects[s.now].birth_op;
-    const std::uint32_t turn = in_backward_ ? turn_ : ops;
-    const Position mirrored = 2ULL * turn - std::min(turn, birth);
-    if (mirrored > ops) return now + (mirrored - ops);
-    return now + age;
+    if (!in_backward_) return aged_at_ + aged_to_ - (ops_ - ops + birth);
+    const Position mirrored = 2ULL * turn_ - std::min(turn_, birth);
+    if (mirrored > ops) return position() + (mirrored - ops);
   }
-  if (known() && confident()) return now + 2ULL * last_.size() + age;
-  return now + age;
+  const Position by_age = aged_at_ + aged_to_ - s.used_at;
+  return known() && confident() ? by_age + 2ULL * last_.size() : by_age;
 }
 
 std::size_t RepeatPredictor::upcoming(std::span<Upcoming> out) const {
-  if (confident()) return outlook_.upcoming(last_, next_, base_, out);
-  return in_backward_ ? upcoming_reverse(out) : 0;
+  if (!confident()) return in_backward_ ? upcoming_reverse(out) : 0;
+  std::size_t count = outlook_.upcoming(last_, next_, base_, out);
+  while (count > 0 && out[count - 1].position - position() > reach()) --count;
+  return count;
 }
 
 // In the order and with the positions of without_history, so that what is prefetched is never worth

@@ -3,7 +3,9 @@
 //
 // The op sites of the running step are aligned with those of the last: in step while they agree;
 // after a difference a new place is taken up once two ops in a row agree with it. Next uses, the
-// list of what comes and the demand for room are read off the last step at the aligned place.
+// list of what comes and the demand for room are read off the last step at the aligned place, as far
+// ahead as the step may still go the same way, by how long such runs of ops were so far (reach). What
+// lies beyond, or has no history, is taken to be needed the later, the longer ago it was used.
 // Costs: on_op O(operands), next_use O(log uses), upcoming as Outlook says, a step's end O(accesses of the step).
 #pragma once
 
@@ -36,12 +38,16 @@ class RepeatPredictor final : public Predictor {
     std::uint32_t now = kNone;         // object in current_
     std::uint32_t last = kNone;        // object in last_
     std::uint32_t birth_order = kNone; // index in births_ of this step
-    std::uint32_t used_at = 0;         // op of the running step that used it last
+    std::uint64_t used_at = 0;         // ops_ when it was used last
     bool alive = false;
   };
 
   Seen& seen(ExtentId id);
   void align(SiteId site);
+  void end_run();
+  std::uint64_t reach() const;
+  void rekey();
+  void rekey_by_age();
   void track_backward(const OpEvent& op);
   std::uint32_t object_now(ExtentId id, Seen& s);
   bool known() const { return last_.size() > 0; }
@@ -52,13 +58,14 @@ class RepeatPredictor final : public Predictor {
   static constexpr int kAgreementMax = 32;
   static constexpr int kAgreementEnough = 8;
   static constexpr std::uint32_t kJumpMax = 1024;
+  static constexpr std::uint64_t kReach = 6;
   static constexpr std::uint32_t kRekeyEvery = 64;
 
   StepRecord last_, current_;
   std::vector<Seen> seen_;              // by extent
   mutable Outlook outlook_;             // on last_; follows when it is asked
   std::vector<ExtentId> births_;        // of this step, in order
-  Position base_ = 0;                   // absolute position of this step's first op
+  Position base_ = StepRecord::kOpsMax;  // absolute position of this step's first op
   std::uint32_t next_ = 0;              // place in last_ of the next op (ops so far, without last_)
   std::uint32_t matched_ = kNone;       // place in last_ of the running op
   std::uint32_t births_matched_ = 0;    // births of the running op so far
@@ -71,6 +78,11 @@ class RepeatPredictor final : public Predictor {
   std::uint32_t turn_ = 0;              // op at which backward began
   std::uint32_t reverse_next_ = 0;      // births_ index below which saved activations are still due
   bool rekeyed_ = false;
+  std::uint64_t ops_ = 0;                   // that were seen, in all steps
+  Position aged_at_ = StepRecord::kOpsMax;  // position() at the last rekey
+  std::uint64_t aged_to_ = 0;               // ops_ then
+  // The running run of ops in step with last_, and the sums of those before it (end_run).
+  std::uint64_t run_ = 0, runs_ = 0, runs_squared_ = 0;
 };
 
 }  // namespace outsize::repeat

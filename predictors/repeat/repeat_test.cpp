@@ -219,6 +219,52 @@ TEST(Repeat, TheFirstBackwardIsForeseenInReverse) {
   for (ExtentId i = 0; i < 7; ++i) EXPECT_EQ(coming[i].extent, 6 - i);
 }
 
+// Planners keep what next_use said when an extent was used, until they are told to ask anew.
+TEST(Repeat, WithoutAnEarlierStepTheLongestUnusedIsForeseenLast) {
+  constexpr ExtentId kExtents = 10;
+  RepeatPredictor predictor;
+  std::vector<Position> kept(kExtents, 0);
+  std::vector<int> used(kExtents, -1);
+  for (int op = 0; op < 500; ++op) {
+    const ExtentId id[] = {static_cast<ExtentId>(op * op % 97) % kExtents};
+    predictor.on_op({static_cast<SiteId>(op), id, false, op});
+    used[id[0]] = op;
+    kept[id[0]] = predictor.next_use(id[0]);
+    const bool anew = predictor.take_rekeyed();
+    for (ExtentId each = 0; each < kExtents; ++each) {
+      if (anew && used[each] >= 0) kept[each] = predictor.next_use(each);
+    }
+    for (ExtentId each = 0; each < kExtents; ++each) {
+      if (used[each] < 0 || used[each] == op) continue;
+      ASSERT_GT(kept[each], kept[id[0]]) << "op " << op;
+    }
+  }
+}
+
+// A step of cells in an order of their own: where a weight stood in the last step says nothing of when it
+// is used in this one.
+TEST(Repeat, WhereStepsGoOtherwiseAllTheTimeFarUsesAreNotForeseen) {
+  std::uint64_t state = 5;
+  const auto random = [&](std::uint64_t bound) {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    return (state >> 33) % bound;
+  };
+  RepeatPredictor predictor;
+  std::array<Upcoming, 64> coming;
+  std::size_t far = 0;
+  for (int step = 0; step < 6; ++step) {
+    for (int cell = 0; cell < 200; ++cell) {
+      const auto kind = static_cast<ExtentId>(random(8));
+      const ExtentId weight[] = {kind};
+      for (SiteId op = 0; op < 4; ++op) predictor.on_op({100 * kind + op, weight, false, 0});
+      const std::size_t count = predictor.upcoming(coming);
+      for (std::size_t i = 0; i < count && step > 1; ++i) far += coming[i].position - predictor.position() > 100;
+    }
+    predictor.on_step(0);
+  }
+  EXPECT_EQ(far, 0U);
+}
+
 TEST(Repeat, DemandIsWhatIsBornLessWhatDies) {
   RepeatPredictor predictor;
   auto step = [&](bool look) {
