@@ -151,9 +151,8 @@ def test_predictions_are_written_before_anything_runs(
     plain, ours = stored[0]["runs"]
     assert plain["predicted_steps"] == [], "only what outsize does is simulated"
     assert any("Recorded with room for all: " in note for note in stored[0]["notes"])
-    for run in [ours]:
-        assert run["step_seconds"] == [] and len(run["predicted_steps"]) == 2
-        assert min(run["predicted_steps"]) <= run["predicted_step_seconds"] <= max(run["predicted_steps"])
+    assert ours["step_seconds"] == [] and len(ours["predicted_steps"]) == 2
+    assert min(ours["predicted_steps"]) <= ours["predicted_step_seconds"] <= max(ours["predicted_steps"])
 
 
 def test_what_cannot_be_predicted_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

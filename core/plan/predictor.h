@@ -39,7 +39,8 @@ class Predictor {
   virtual void on_step(Nanos now) = 0;
 
   virtual Position position() const = 0;
-  // Absolute position of the next use as foreseen now; kNever where none is foreseen.
+  // Absolute position of the next use as foreseen now; kNever where none is foreseen. It may lie before
+  // position(): what is overdue, or was used so lately that it is taken to be needed at once.
   virtual Position next_use(ExtentId id) const = 0;
   // Fills `out` with what will be used, soonest first, as far as it is foreseen; returns how many.
   virtual std::size_t upcoming(std::span<Upcoming> out) const = 0;

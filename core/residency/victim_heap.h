@@ -4,7 +4,7 @@
 //
 // Those who look for victims look at some tens or hundreds from the best on, again and again, while few
 // of them change: the best of the heap, kFrontMax at most, are kept in order beside it. They are found
-// anew, O(kFrontMax log kFrontMax), only once so many have left that a visit runs out of them.
+// anew, O(kFrontMax log kFrontMax), once so many have left that a visit runs out of them, and after a rebuild.
 #pragma once
 
 #include <algorithm>
@@ -40,11 +40,11 @@ class VictimHeap {
     for (; seen < front_.size(); ++seen) {
       if (!visit(front_[seen])) return;
     }
-    if (seen == heap_.size()) return;
-    find_front();
+    if (seen < std::min(kFrontMax, heap_.size())) find_front();
     for (; seen < front_.size(); ++seen) {
       if (!visit(front_[seen])) return;
     }
+    if (seen == heap_.size()) return;
     walk([&, at = std::size_t{0}](ExtentId id) mutable { return at++ < seen || visit(id); });
   }
 

@@ -160,7 +160,8 @@ void AheadPlanner::prefetch(Draft& draft) {
       const Extent& sooner = table_[order_[--farther]];
       (clean(sooner) ? clean_bytes : changed_bytes) -= sooner.bytes;
     }
-    const auto writable = static_cast<Bytes>(draft.write_rate / 1'000 * static_cast<std::uint64_t>(next.in) / 1'000'000);
+    const auto in = static_cast<std::uint64_t>(next.in);
+    const auto writable = static_cast<Bytes>(draft.write_rate / 1'000 * in / 1'000'000);
     const Bytes room = draft.free + clean_bytes - draft.evicted + std::min(changed_bytes, writable);
     if (e.bytes + next.demand > room) return;
     const Bytes need = e.bytes + std::min(headroom, next.demand);
@@ -177,9 +178,8 @@ Nanos AheadPlanner::write_begin(const Draft& draft, Bytes by_then) const {
 // Writes what will have to leave soon before it has to: room for the births and the returns of
 // kWriteAhead, taken from what is used farthest ahead.
 void AheadPlanner::write_ahead(Draft& draft) {
-  if (draft.coming == 0) return;
   // None begins longer before than the last one, as none needs more.
-  const Bytes most = draft.absent_bytes + upcoming_[draft.coming - 1].demand;
+  const Bytes most = draft.coming == 0 ? 0 : draft.absent_bytes + upcoming_[draft.coming - 1].demand;
   const Nanos horizon = std::min(kWriteAhead - 1, write_begin(draft, most));
   Bytes wanted = 0, absent = 0;
   std::size_t next_absent = 0;

@@ -81,7 +81,7 @@ class AheadPlanner : public Planner {
   // kLeavesFirst to theirs.
   virtual Position key_of(ExtentId id) const { return next_use(id); }
   static constexpr Position kLeavesFirst = Position{1} << 62;
-  Position next_use(ExtentId id) const {
+  Position next_use(ExtentId id) const {  // with a hint that it is soon, before all that is foreseen
     return hinted_use(table_[id], 0, predictor_.next_use(id));
   }
   // What `bytes` take at `rate` bytes a second.

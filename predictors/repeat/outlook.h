@@ -25,10 +25,9 @@ class Outlook {
   void hold(const StepRecord& step, std::uint32_t object, ExtentId id);
   const std::vector<ExtentId>& holders() const { return holder_; }
 
-
   // As Predictor::upcoming, where `next` is the place of the op that comes next, at position `base + next`.
   std::size_t upcoming(const StepRecord& step, std::uint32_t next, Position base, std::span<Upcoming> out);
-  // As Predictor::demand_within.
+  // As Predictor::demand_within; O(ops of that time).
   Bytes demand_within(const StepRecord& step, std::uint32_t next, Nanos nanos) const;
 
  private:

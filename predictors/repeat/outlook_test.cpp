@@ -22,7 +22,9 @@ StepRecord random_step(Random& random, std::uint32_t ops) {
   for (std::uint32_t op = 0; op < ops; ++op) {
     step.ops.push_back({op % 97, 2'000 + 100 * static_cast<Nanos>(op), static_cast<std::uint32_t>(step.accesses.size()),
                         static_cast<std::uint32_t>(step.births.size()), 0});
-    for (std::uint32_t i = below(random, 4); i-- > 0;) step.accesses.push_back(alive[below(random, static_cast<std::uint32_t>(alive.size()))]);
+    for (std::uint32_t i = below(random, 4); i-- > 0;) {
+      step.accesses.push_back(alive[below(random, static_cast<std::uint32_t>(alive.size()))]);
+    }
     if (below(random, 3) == 0) {
       alive.push_back(step.add_object({100 + below(random, 900), op, kNone, kNone}));
       step.births.push_back(alive.back());

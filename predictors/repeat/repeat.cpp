@@ -9,15 +9,16 @@ RepeatPredictor::Seen& RepeatPredictor::seen(ExtentId id) {
   return seen_[id];
 }
 
-// What ages say is said anew now and then: of what is used meanwhile the order would not change, but it
-// would be taken to be overdue.
+// What ages say is said anew now and then: the order is kept meanwhile, but what is used would be taken to be
+// overdue; and once the place is found again, places count again.
 void RepeatPredictor::rekey_by_age() {
-  const std::size_t enough = std::max<std::size_t>(kRekeyEvery, current_.objects.size() / 4);
-  if (++ops_since_rekey_ >= enough && !confident()) rekey();
+  const std::size_t enough = std::max<std::size_t>(kRekeyEvery, seen_.size() / 4);
+  if (++ops_since_rekey_ >= enough && (!confident() || by_age_)) rekey();
 }
 
 void RepeatPredictor::rekey() {
   rekeyed_ = true;
+  by_age_ = !confident();
   ops_since_rekey_ = 0;
   aged_to_ = ops_;
   aged_at_ = position();
@@ -29,6 +30,7 @@ void RepeatPredictor::on_op(const OpEvent& op) {
   rekey_by_age();
   track_backward(op);
   births_matched_ = 0;
+  for (const ExtentId id : op.extents) seen(id).used_at = ops_;
   if (current_.full()) return;
   current_.ops.push_back({op.site, op.now, static_cast<std::uint32_t>(current_.accesses.size()),
                           static_cast<std::uint32_t>(current_.births.size()), 0});
@@ -36,7 +38,6 @@ void RepeatPredictor::on_op(const OpEvent& op) {
     Seen& s = seen(op.extents[i]);
     current_.accesses.push_back(object_now(op.extents[i], s));
     current_.changing.push_back(i < op.accesses.size() && op.accesses[i] == Access::kWrite);
-    s.used_at = ops_;
   }
 }
 
@@ -111,6 +112,7 @@ void RepeatPredictor::on_birth(ExtentId id, Bytes bytes) {
   Seen& s = seen(id);
   s = Seen{};
   s.alive = true;
+  s.used_at = ops_;
   s.birth_order = static_cast<std::uint32_t>(births_.size());
   if (births_.size() < StepRecord::kOpsMax) births_.push_back(id);
   if (current_.size() == 0 || current_.full()) return;
@@ -122,7 +124,6 @@ void RepeatPredictor::on_birth(ExtentId id, Bytes bytes) {
       outlook_.hold(last_, s.last, id);
     }
   }
-  s.used_at = ops_;
   s.now = current_.add_object({bytes, op, kNone, s.last});
   current_.births.push_back(s.now);
 }
@@ -189,30 +190,33 @@ Position RepeatPredictor::next_use(ExtentId id) const {
   if (s.last == kNone || !confident()) return without_history(s);
   const ObjectRecord& object = last_.objects[s.last];
   const std::uint32_t use = last_.use_from(s.last, next_);
-  if (use != kNone) return use - next_ <= reach() ? base_ + use : without_history(s);
+  if (use != kNone) return within_reach(base_ + use, s);
   // No use is left before its death: it will go by itself then, at no cost.
   if (object.death_op != kNone && object.death_op >= next_) return base_ + object.death_op;
   const bool from_before = s.now == kNone || current_.objects[s.now].birth_op == kNone;
   const std::uint32_t first = last_.first_use(s.last);
-  if (from_before && object.birth_op == kNone && first != kNone) {
-    return base_ + last_.size() + first;
-  }
-  return base_ + 2ULL * last_.size();
+  const bool again = from_before && object.birth_op == kNone && first != kNone;
+  return within_reach(again ? base_ + last_.size() + first : base_ + 2ULL * last_.size(), s);
 }
 
-// No earlier step tells: what this forward pass bore comes back in reverse; the rest is taken to
-// be needed the later, the longer ago it was used. Both are counted from the last rekey on, so that
-// between two of them those that are used in turn keep their order.
+Position RepeatPredictor::within_reach(Position foreseen, const Seen& s) const {
+  return foreseen - position() <= reach() ? foreseen : by_age(s);
+}
+
+// The later, the longer ago it was used: counted from the last rekey on, so that between two of them those
+// that are used in turn keep their order. Below position(), where it was used since.
+Position RepeatPredictor::by_age(const Seen& s) const {
+  const Position age = aged_at_ + aged_to_ - s.used_at;
+  return confident() ? age + 2ULL * last_.size() : age;
+}
+
+// No earlier step tells: what this forward pass bore comes back in reverse.
 Position RepeatPredictor::without_history(const Seen& s) const {
-  const std::uint32_t ops = current_.size();
-  if (s.birth_order != kNone && s.now != kNone && current_.objects[s.now].birth_op != kNone) {
-    const std::uint32_t birth = current_.objects[s.now].birth_op;
-    if (!in_backward_) return aged_at_ + aged_to_ - (ops_ - ops + birth);
-    const Position mirrored = 2ULL * turn_ - std::min(turn_, birth);
-    if (mirrored > ops) return position() + (mirrored - ops);
-  }
-  const Position by_age = aged_at_ + aged_to_ - s.used_at;
-  return known() && confident() ? by_age + 2ULL * last_.size() : by_age;
+  if (s.birth_order == kNone || s.now == kNone || current_.objects[s.now].birth_op == kNone) return by_age(s);
+  const std::uint32_t ops = current_.size(), birth = current_.objects[s.now].birth_op;
+  if (!in_backward_) return aged_at_ + aged_to_ - (ops_ - ops + birth);
+  const Position mirrored = 2ULL * turn_ - std::min(turn_, birth);
+  return mirrored > ops ? position() + (mirrored - ops) : by_age(s);
 }
 
 std::size_t RepeatPredictor::upcoming(std::span<Upcoming> out) const {

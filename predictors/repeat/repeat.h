@@ -52,12 +52,15 @@ class RepeatPredictor final : public Predictor {
   std::uint32_t object_now(ExtentId id, Seen& s);
   bool known() const { return last_.size() > 0; }
   bool confident() const { return known() && agreement_ > kAgreementEnough; }
+  Position within_reach(Position foreseen, const Seen& s) const;
+  Position by_age(const Seen& s) const;
   Position without_history(const Seen& s) const;
   std::size_t upcoming_reverse(std::span<Upcoming> out) const;
 
   static constexpr int kAgreementMax = 32;
   static constexpr int kAgreementEnough = 8;
   static constexpr std::uint32_t kJumpMax = 1024;
+  // Of a run's mean length. Four to eight were as good on the traces of docs/notes/uvm-model.md.
   static constexpr std::uint64_t kReach = 6;
   static constexpr std::uint32_t kRekeyEvery = 64;
 
@@ -65,7 +68,8 @@ class RepeatPredictor final : public Predictor {
   std::vector<Seen> seen_;              // by extent
   mutable Outlook outlook_;             // on last_; follows when it is asked
   std::vector<ExtentId> births_;        // of this step, in order
-  Position base_ = StepRecord::kOpsMax;  // absolute position of this step's first op
+  // Absolute position of this step's first op. Not from 0 on: what ages say lies before it.
+  Position base_ = StepRecord::kOpsMax;
   std::uint32_t next_ = 0;              // place in last_ of the next op (ops so far, without last_)
   std::uint32_t matched_ = kNone;       // place in last_ of the running op
   std::uint32_t births_matched_ = 0;    // births of the running op so far
@@ -78,6 +82,7 @@ class RepeatPredictor final : public Predictor {
   std::uint32_t turn_ = 0;              // op at which backward began
   std::uint32_t reverse_next_ = 0;      // births_ index below which saved activations are still due
   bool rekeyed_ = false;
+  bool by_age_ = false;                     // the last rekey was, for want of confidence
   std::uint64_t ops_ = 0;                   // that were seen, in all steps
   Position aged_at_ = StepRecord::kOpsMax;  // position() at the last rekey
   std::uint64_t aged_to_ = 0;               // ops_ then

@@ -234,9 +234,11 @@ TEST(Repeat, WithoutAnEarlierStepTheLongestUnusedIsForeseenLast) {
     for (ExtentId each = 0; each < kExtents; ++each) {
       if (anew && used[each] >= 0) kept[each] = predictor.next_use(each);
     }
-    for (ExtentId each = 0; each < kExtents; ++each) {
-      if (used[each] < 0 || used[each] == op) continue;
-      ASSERT_GT(kept[each], kept[id[0]]) << "op " << op;
+    for (ExtentId a = 0; a < kExtents; ++a) {
+      for (ExtentId b = 0; b < kExtents; ++b) {
+        if (used[b] < 0 || used[b] >= used[a]) continue;
+        ASSERT_GT(kept[b], kept[a]) << "op " << op;
+      }
     }
   }
 }
@@ -263,6 +265,27 @@ TEST(Repeat, WhereStepsGoOtherwiseAllTheTimeFarUsesAreNotForeseen) {
     predictor.on_step(0);
   }
   EXPECT_EQ(far, 0U);
+}
+
+// One op in fifty is another in every step: what lies far beyond is still farther off than what is near.
+TEST(Repeat, BeyondItsReachNothingIsNear) {
+  RepeatPredictor predictor;
+  constexpr ExtentId kNear = 1, kFar = 2, kStay = 3;
+  for (int step = 0; step < 4; ++step) {
+    for (SiteId op = 0; op < 1'000; ++op) {
+      std::vector<ExtentId> uses;
+      if (op % 100 == 99) uses = {kNear};
+      if (op == 960) uses = {kFar};
+      if (op == 900) uses = {kStay};
+      predictor.on_op({op % 50 == 25 ? 10'000 * static_cast<SiteId>(step + 1) + op : op, uses, false, 0});
+      if (op == 10) predictor.on_birth(kFar, 100);
+      if (op == 960) predictor.on_death(kFar, 100);
+      if (step < 2 || op < 20 || op > 600) continue;
+      ASSERT_GT(predictor.next_use(kFar), predictor.next_use(kNear)) << "op " << op;
+      ASSERT_GT(predictor.next_use(kStay), predictor.next_use(kNear)) << "op " << op;
+    }
+    predictor.on_step(0);
+  }
 }
 
 TEST(Repeat, DemandIsWhatIsBornLessWhatDies) {
