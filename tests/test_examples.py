@@ -18,8 +18,15 @@ EXAMPLES = {
     "mlp_stream": ["--layers", "6", "--width", "768"],
     "moe": ["--layers", "3", "--experts", "6", "--width", "192"],
     "tree_lstm": ["--hidden", "96"],
+    "early_exit": ["--stages", "6", "--width", "192", "--branches", "4"],
+    "varlen_encoder": ["--layers", "3", "--width", "192"],
+    "unrolled_gan": ["--width", "384", "--depth", "3"],
+    "evoformer": ["--blocks", "3", "--msa-width", "32", "--pair-width", "16", "--longest", "48", "--deepest", "12"],
 }
-BUDGET = {"gpt_bytes": "24MiB", "mlp_stream": "16MiB", "moe": "12MiB", "tree_lstm": "32MiB"}
+BUDGET = {
+    "gpt_bytes": "24MiB", "mlp_stream": "16MiB", "moe": "12MiB", "tree_lstm": "32MiB",
+    "early_exit": "12MiB", "varlen_encoder": "12MiB", "unrolled_gan": "12MiB", "evoformer": "12MiB",
+}  # fmt: skip
 
 
 def run(root: Path, name: str, *args: str, under: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -75,6 +82,11 @@ def test_gpt_with_multi_tensor_optimizers(root: Path, optimizer: str) -> None:
 
 def test_learned_routing_and_other_optimizers_run(root: Path) -> None:
     assert len(run(root, "moe", "--tiny", "--routing", "learned")["losses"]) == 4
+    for routing in ("balanced", "learned"):
+        assert len(run(root, "moe", "--tiny", "--routing", routing, "--route-by", "token")["losses"]) == 4
+    assert len(run(root, "early_exit", "--tiny", "--exits", "learned", "--sure", "0.005")["losses"]) == 4
+    assert len(run(root, "unrolled_gan", "--tiny", "--unroll", "learned")["losses"]) == 4
+    assert len(run(root, "evoformer", "--tiny", "--recycles", "learned")["losses"]) == 4
     assert len(run(root, "tree_lstm", "--tiny", "--optimizer", "sgd")["losses"]) == 4
     assert len(run(root, "gpt_bytes", "--tiny", "--dropout", "0")["losses"]) == 4
 
