@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <random>
 
 #include <gtest/gtest.h>
 
@@ -246,17 +247,13 @@ TEST(Repeat, WithoutAnEarlierStepTheLongestUnusedIsForeseenLast) {
 // A step of cells in an order of their own: where a weight stood in the last step says nothing of when it
 // is used in this one.
 TEST(Repeat, WhereStepsGoOtherwiseAllTheTimeFarUsesAreNotForeseen) {
-  std::uint64_t state = 5;
-  const auto random = [&](std::uint64_t bound) {
-    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-    return (state >> 33) % bound;
-  };
+  std::mt19937 random(5);
   RepeatPredictor predictor;
   std::array<Upcoming, 64> coming;
   std::size_t far = 0;
   for (int step = 0; step < 6; ++step) {
     for (int cell = 0; cell < 200; ++cell) {
-      const auto kind = static_cast<ExtentId>(random(8));
+      const auto kind = static_cast<ExtentId>(random() % 8);
       const ExtentId weight[] = {kind};
       for (SiteId op = 0; op < 4; ++op) predictor.on_op({100 * kind + op, weight, false, 0});
       const std::size_t count = predictor.upcoming(coming);
