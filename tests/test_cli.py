@@ -300,7 +300,7 @@ def test_a_failing_script_still_gets_its_table(run_outsize, tmp_path: Path) -> N
         (["run", "--budget"], "expected one argument"),
         (["run", "--wat", "x.py"], "--wat"),
         (["run", "--faults", "magic", "x.py"], "magic"),
-        (["bench", "no_such_example"], "neither an example (gpt_bytes, "),
+        (["bench", "no_such_example"], "neither an example (early_exit, "),
         (["bench", "gpt_bytes", "--budgets", "40%,foo"], "'foo' is not a size"),
     ],
 )
