@@ -2,7 +2,16 @@
 
 #include <algorithm>
 
+#include "platforms/host/page_mover_ranges.h"
+
 namespace outsize::host {
+namespace {
+
+char* chunk_of(char* address) {
+  return address - address_of(address) % static_cast<Address>(kChunkBytes);
+}
+
+}  // namespace
 
 AddressSpace::AddressSpace(char* base, std::uint32_t chunks) : base_(base) {
   free_.emplace(0, chunks);
@@ -57,20 +66,48 @@ std::optional<PageRange> PagePool::pop(std::map<Bytes, std::vector<PageRange>>::
 
 Result<PageRange> PagePool::take(Bytes bytes) {
   if (auto warm = pop(ranges_.find(bytes))) return *warm;
-  const auto range = space_.take(bytes);
+  std::optional<PageRange> range;
+  Bytes there = 0;
+  if (bytes < kChunkBytes) {
+    if (auto part = take_beginning(bytes)) return *part;
+    if (const auto at = ranges_.lower_bound(bytes); at != ranges_.begin()) range = pop(std::prev(at));
+    if (range) there = std::exchange(range->bytes, bytes);
+  }
+  if (!range) range = space_.take(bytes);
   if (!range) {
     return Error{ErrorCode::kOutOfSpace, "the address space reserved for tensors is exhausted",
                  "allocation of " + std::to_string(bytes) + " bytes",
                  "Raise the limit on virtual memory (ulimit -v) and start again."};
   }
-  filled_ = 0;
-  if (Status status = fill(*range); !status) {
+  filled_ = there;
+  Status status = there > 0 ? fill_rest(range->address + there, bytes - there) : fill(*range);
+  if (!status) {
     present_ -= filled_;
     mover_.discard(range->address, range->bytes).ok();
     give_back(*range);
     return status.error();
   }
   return *range;
+}
+
+// Of a larger range. A huge page is broken for it only where there is nothing else.
+std::optional<PageRange> PagePool::take_beginning(Bytes bytes) {
+  auto at = ranges_.upper_bound(bytes);
+  while (at != ranges_.end() && at->first > kChunkBytes) {
+    if (at != ranges_.begin() || !leftovers_.empty() || present_ + bytes <= limit_) return std::nullopt;
+    const PageRange range = *pop(at);
+    put(cut(range, (range.bytes - 1) / kChunkBytes * kChunkBytes));
+    at = ranges_.upper_bound(bytes);
+  }
+  if (at == ranges_.end()) return std::nullopt;
+  if (at->first == kChunkBytes &&
+      (at != ranges_.begin() || !leftovers_.empty() || present_ + bytes <= limit_)) {
+    return std::nullopt;
+  }
+  PageRange range = *pop(at);
+  leave(range.address + bytes, range.bytes - bytes);
+  range.bytes = bytes;
+  return range;
 }
 
 // Whole chunks come from whole chunks and stay huge pages; what is left of a chunk comes from what is
@@ -105,6 +142,10 @@ Result<Bytes> PagePool::fill_whole(char* address, Bytes bytes) {
 Status PagePool::fill_rest(char* address, Bytes bytes) {
   for (Bytes done = 0; done < bytes;) {
     const Bytes missing = bytes - done;
+    if (!leftovers_.empty()) {
+      if (Status moved = take_leftover(address + done, missing, done); !moved) return moved;
+      continue;
+    }
     auto at = ranges_.lower_bound(missing);
     if ((at == ranges_.end() || at->first >= kChunkBytes) && at != ranges_.begin()) at = std::prev(at);
     if (at == ranges_.end() || (at->first >= kChunkBytes && present_ + missing <= limit_)) {
@@ -120,6 +161,49 @@ Status PagePool::fill_rest(char* address, Bytes bytes) {
     done += piece;
   }
   return {};
+}
+
+// The largest that is needed whole, else a part of the smallest; its end, so that the rest still lies
+// behind its owner. Adds to `taken`.
+Status PagePool::take_leftover(char* address, Bytes bytes, Bytes& taken) {
+  auto size = by_size_.upper_bound({bytes, nullptr});
+  while (size != by_size_.end() && size->first == bytes) ++size;
+  if (size != by_size_.begin()) --size;
+  const auto at = leftovers_.find(size->second);
+  const Bytes piece = std::min(at->second.bytes, bytes);
+  Status moved = mover_.move_in(at->first + at->second.bytes - piece, address, piece, false);
+  if (!moved) {
+    drop_leftover(at);
+    return moved;
+  }
+  filled_ += piece;
+  taken += piece;
+  shrink(at, piece);
+  return {};
+}
+
+void PagePool::leave(char* address, Bytes bytes) {
+  leftovers_[address] = {bytes, true};
+  by_size_.insert({bytes, address});
+  bytes_ += bytes;
+}
+
+// So many pages at its end are not of the pool any more.
+void PagePool::shrink(Leftovers::iterator at, Bytes by) {
+  auto& [address, leftover] = *at;
+  by_size_.erase({leftover.bytes, address});
+  leftover.bytes -= by;
+  bytes_ -= by;
+  if (leftover.bytes > 0) {
+    by_size_.insert({leftover.bytes, address});
+    return;
+  }
+  const bool alone = !leftover.owned;
+  const PageRange chunk{chunk_of(address), kChunkBytes, 1};
+  leftovers_.erase(at);
+  if (!alone) return;
+  mover_.forget_small_pages(chunk.address, kChunkBytes);
+  space_.put_back(chunk);
 }
 
 // Keeps the first `bytes` of a range, whole chunks; the rest goes to the pool as a range of its own.
@@ -165,14 +249,34 @@ Status PagePool::fresh(char* address, Bytes bytes) {
 
 // Addresses whose pages have left. Where small pages were, huge ones may come next.
 void PagePool::give_back(const PageRange& range) {
+  PageRange free = range;
   if (range.bytes % kChunkBytes != 0) {
-    const Bytes whole = range.bytes / kChunkBytes * kChunkBytes;
-    mover_.forget_small_pages(range.address + whole, kChunkBytes);
+    if (const auto left = leftovers_.find(range.address + range.bytes); left != leftovers_.end()) {
+      left->second.owned = false;
+      --free.chunks;
+    } else {
+      const Bytes whole = range.bytes / kChunkBytes * kChunkBytes;
+      mover_.forget_small_pages(range.address + whole, kChunkBytes);
+    }
   }
-  space_.put_back(range);
+  if (free.chunks > 0) space_.put_back(free);
 }
 
-void PagePool::put(const PageRange& range) {
+// Together with what was left behind it, though never to a whole chunk again: once broken it is small
+// pages, and would be taken for a huge one.
+void PagePool::put(PageRange range) {
+  if (range.bytes % kChunkBytes != 0) {
+    if (const auto left = leftovers_.find(range.address + range.bytes); left != leftovers_.end()) {
+      const Bytes behind = left->second.bytes;
+      shrink(left, behind);
+      range.bytes += behind;
+    }
+    if (range.bytes % kChunkBytes == 0) {
+      range.bytes -= kPageBytes;
+      mover_.discard(range.address + range.bytes, kPageBytes).ok();
+      present_ -= kPageBytes;
+    }
+  }
   bytes_ += range.bytes;
   ranges_[range.bytes].push_back(range);
 }
@@ -183,8 +287,21 @@ void PagePool::drop(const PageRange& range) {
   present_ -= range.bytes;
 }
 
+void PagePool::drop_leftover(Leftovers::iterator at) {
+  const Bytes bytes = at->second.bytes;
+  mover_.discard(at->first, bytes).ok();
+  shrink(at, bytes);
+  present_ -= bytes;
+}
+
+// The largest first, of whatever kind.
 void PagePool::trim(Bytes keep) {
-  while (bytes_ > keep) drop(*pop(std::prev(ranges_.end())));
+  while (bytes_ > keep) {
+    const bool left = !by_size_.empty() &&
+                      (ranges_.empty() || std::prev(by_size_.end())->first > std::prev(ranges_.end())->first);
+    if (left) drop_leftover(leftovers_.find(std::prev(by_size_.end())->second));
+    else drop(*pop(std::prev(ranges_.end())));
+  }
 }
 
 }  // namespace outsize::host

@@ -5,12 +5,19 @@
 // takes it as it is, and ranges into which evicted pages were moved. Fresh pages cost more than
 // reading from disk on some machines, so pages recycle and are given back only on request.
 //
+// A small page that moves costs a look at it, a flush of every core's TLB and, where it was part of a
+// huge page, that one's end. So what is smaller than a chunk takes a range as it lies: of a larger one
+// the beginning, and behind it leftover pages stay in the pool until its owner is done; to a smaller
+// one comes what is missing.
+//
 // Threading: not thread-safe; the runtime calls under its lock.
 #pragma once
 
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "core/base/result.h"
@@ -44,11 +51,12 @@ class PagePool {
  public:
   PagePool(AddressSpace& space, PageMover& mover) : space_(space), mover_(mover) {}
 
-  // A range of exactly `bytes` with pages present, contents unspecified: a warm one of that size,
-  // else a new address range filled with warm pages from elsewhere, else with fresh ones.
+  // A range of exactly `bytes` with pages present, contents unspecified: a warm one of that size, else
+  // (below a chunk) a part of a larger or the whole of a smaller one, else a new address range; what is
+  // missing comes from warm pages elsewhere, else from fresh ones.
   Result<PageRange> take(Bytes bytes);
   // The range's pages are nobody's now. They are present, readable and writable.
-  void put(const PageRange& range);
+  void put(PageRange range);
   // Addresses of a range whose pages moved elsewhere.
   void give_back(const PageRange& range);
   // Fresh pages take the place of pooled ones rather than make more than `bytes` present.
@@ -67,18 +75,32 @@ class PagePool {
   void reset_peak() { present_peak_ = present_; }
 
  private:
+  // Pages behind a range in its last chunk.
+  struct Leftover {
+    Bytes bytes = 0;
+    bool owned = true;  // the range in front is somebody's; else the chunk's address space is kept for these alone
+  };
+  using Leftovers = std::map<char*, Leftover>;
+
+  std::optional<PageRange> take_beginning(Bytes bytes);
   Status fill(const PageRange& range);
   Result<Bytes> fill_whole(char* address, Bytes bytes);
   Status fill_rest(char* address, Bytes bytes);
   PageRange cut(const PageRange& range, Bytes bytes);
   Status take_end(PageRange source, char* address, Bytes bytes);
+  Status take_leftover(char* address, Bytes bytes, Bytes& taken);
+  void leave(char* address, Bytes bytes);
+  void shrink(Leftovers::iterator at, Bytes by);
   Status fresh(char* address, Bytes bytes);
   std::optional<PageRange> pop(std::map<Bytes, std::vector<PageRange>>::iterator at);
   void drop(const PageRange& range);
+  void drop_leftover(Leftovers::iterator at);
 
   AddressSpace& space_;
   PageMover& mover_;
   std::map<Bytes, std::vector<PageRange>> ranges_;  // by bytes; the last put goes first
+  Leftovers leftovers_;                             // at most one in a chunk; none behind a range of the pool
+  std::set<std::pair<Bytes, char*>> by_size_;       // of these
   Bytes bytes_ = 0, present_ = 0, present_peak_ = 0;
   Bytes filled_ = 0;  // of the range being filled
   Bytes limit_ = std::numeric_limits<Bytes>::max() / 2;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 #include <random>
+#include <utility>
 
 namespace outsize::host {
 namespace {
@@ -43,6 +44,7 @@ class CountingMover final : public PageMover {
     if (fails()) return failure();
     set(src, bytes, 0);
     set(dst, bytes, 1);
+    moved += bytes;
     return {};
   }
   Status move_out(void* src, void* dst, Bytes bytes) override { return move_in(src, dst, bytes, false); }
@@ -60,6 +62,7 @@ class CountingMover final : public PageMover {
   void after_fork_child(const Range*, std::size_t, ChildFault) override {}
 
   int fail_every = 0;
+  Bytes moved = 0;
 
  private:
   Bytes offset(const void* address) const { return static_cast<const char*>(address) - base(); }
@@ -186,6 +189,79 @@ TEST(PagePool, CountsEveryPageAndKeepsItsLimit) {
     EXPECT_GT(play.fetches, 20);
     EXPECT_EQ(play.refusals, 0);
   }
+}
+
+class PoolBelowAChunk : public testing::Test {
+ protected:
+  PageRange take(Bytes bytes) {
+    auto range = pool_.take(bytes);
+    EXPECT_TRUE(range.ok());
+    EXPECT_TRUE(mover_.all(range->address, bytes, 1));
+    return *range;
+  }
+  Bytes moved() { return std::exchange(mover_.moved, 0); }
+  static constexpr Bytes kK = 1024;
+
+  CountingMover mover_;
+  AddressSpace space_{mover_.base(), kChunks};
+  PagePool pool_{space_, mover_};
+};
+
+TEST_F(PoolBelowAChunk, WhatIsSmallerTakesTheBeginningAsItLies) {
+  const PageRange large = take(1024 * kK);
+  pool_.put(large);
+  const PageRange small = take(256 * kK);
+  EXPECT_EQ(small.address, large.address);
+  EXPECT_EQ(pool_.bytes(), 768 * kK);
+  pool_.put(small);
+  EXPECT_EQ(take(1024 * kK).address, large.address) << "whole again";
+  EXPECT_EQ(moved(), 0);
+  EXPECT_EQ(pool_.present(), 1024 * kK);
+}
+
+TEST_F(PoolBelowAChunk, ToWhatIsSmallerComesWhatIsMissing) {
+  const PageRange other = take(1024 * kK), small = take(512 * kK);
+  pool_.put(other);
+  const PageRange begin = take(768 * kK);  // leaves 256 KiB behind it
+  pool_.put(small);
+  const PageRange grown = take(768 * kK);
+  EXPECT_EQ(grown.address, small.address);
+  EXPECT_EQ(moved(), 256 * kK);
+  EXPECT_EQ(pool_.bytes(), 0);
+  EXPECT_EQ(pool_.present(), 1536 * kK) << "nothing fresh";
+  pool_.put(begin);
+  pool_.put(grown);
+}
+
+TEST_F(PoolBelowAChunk, WhatIsLeftBehindOutlivesItsOwnersAddresses) {
+  const PageRange large = take(1024 * kK);
+  pool_.put(large);
+  const PageRange small = take(256 * kK);
+  ASSERT_TRUE(mover_.discard(small.address, small.bytes).ok());  // it leaves
+  pool_.add_present(-small.bytes);
+  pool_.give_back(small);
+  EXPECT_EQ(space_.used(), kChunkBytes);
+  const PageRange next = take(768 * kK);  // takes what was left
+  EXPECT_EQ(moved(), 768 * kK);
+  EXPECT_EQ(space_.used(), kChunkBytes) << "of the first nothing is kept any more";
+  pool_.put(next);
+  pool_.trim(0);
+  EXPECT_EQ(space_.used(), 0);
+}
+
+TEST_F(PoolBelowAChunk, AHugePageIsBrokenOnlyAtTheLimitAndNeverTakenForWholeAgain) {
+  pool_.put(take(3 * kChunkBytes));
+  const PageRange fresh = take(256 * kK);
+  EXPECT_EQ(pool_.bytes(), 3 * kChunkBytes);
+  pool_.set_limit(pool_.present());
+  const PageRange broken = take(256 * kK);
+  EXPECT_EQ(pool_.present(), 3 * kChunkBytes + 256 * kK);
+  EXPECT_EQ(moved(), 0);
+  pool_.put(broken);
+  EXPECT_EQ(pool_.present(), 3 * kChunkBytes + 256 * kK - kPageBytes);
+  pool_.put(take(2 * kChunkBytes));
+  EXPECT_EQ(pool_.present(), 3 * kChunkBytes + 256 * kK - kPageBytes) << "the two whole ones are there yet";
+  pool_.put(fresh);
 }
 
 TEST(PagePool, AFailedFillLosesNoPageAndNoAddress) {
