@@ -123,7 +123,8 @@ def test_the_same_program_under_a_small_budget(script: Path, run_outsize, traces
     under = info(traces, small)
     same = ("ops", "sites", "steps", "samples", "births", "deaths", "adoptions", "born_bytes", "peak_bytes")
     assert {name: under[name] for name in same} == {name: said[name] for name in same}
-    assert sum(under["waited_ns"].values()) > 0
+    assert under["waited_ns"]["operands"] + under["waited_ns"]["room"] > 0
+    assert said["waited_ns"]["fresh pages"] > 0 == said["waited_ns"]["operands"]
     names = [[(event["name"], event["args"]) for event in exported(traces, trace) if event["ph"] == "B"]
              for trace in (ample, small)]
     assert names[0] == names[1]

@@ -47,7 +47,7 @@ def test_info(tiny: Path, run_outsize):
         "events": 18, "ops": 2, "sites": 1, "steps": 1, "samples": 1, "births": 2, "adoptions": 1, "deaths": 1}
     assert (said["born_bytes"], said["peak_bytes"], said["alive_bytes"]) == (4396, 4396, 4096)
     assert (said["peak_ns"], said["duration_ns"]) == (1002, 2003)
-    assert said["waited_ns"] == {"operands": 0, "room": 900, "raw access": 0}
+    assert said["waited_ns"] == {"operands": 0, "room": 900, "raw access": 0, "fresh pages": 0}
     assert said["longest"] == [{"op": "aten::mm", "ops": 2, "self_ns": 4}]
     assert said["file_bytes"] == len(TINY)
     plain = run_outsize("trace", "info", tiny)

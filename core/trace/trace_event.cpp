@@ -7,6 +7,7 @@ const char* to_string(WaitCause cause) {
     case WaitCause::kOperands: return "operands";
     case WaitCause::kRoom: return "room";
     case WaitCause::kRawAccess: return "raw access";
+    case WaitCause::kPages: return "fresh pages";
   }
   return "?";
 }

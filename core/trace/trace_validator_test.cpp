@@ -103,7 +103,7 @@ TEST(TraceValidator, AccessModesFlagsAndCauses) {
                            "1: An op's access to storage 0 is neither a read nor a write.\n");
   events = good();
   events.insert(events.begin() + 3, on(Event::Kind::kWait, 3));
-  events[3].plain.cause = static_cast<WaitCause>(3);
+  events[3].plain.cause = static_cast<WaitCause>(4);
   events[3].plain.duration = 4;
   EXPECT_EQ(found(events), "3: A wait has a cause that is not known.\n3: A wait is longer than the trace so far.\n");
 }

@@ -243,6 +243,7 @@ Status PagePool::fresh(char* address, Bytes bytes) {
   make_way(bytes);
   if (Status status = mover_.populate(address, bytes); !status) return status;
   add_present(bytes);
+  made_ += bytes;
   filled_ += bytes;
   return {};
 }

@@ -70,6 +70,7 @@ class PagePool {
   // Pages that exist: pool plus whatever was taken and not put back, fresh ones included.
   Bytes present() const { return present_; }
   Bytes present_peak() const { return present_peak_; }
+  Bytes made() const { return made_; }  // fresh ones, ever
   // Pages that joined or left without passing the pool (adopted memory).
   void add_present(Bytes bytes);
   void reset_peak() { present_peak_ = present_; }
@@ -102,6 +103,7 @@ class PagePool {
   Leftovers leftovers_;                             // at most one in a chunk; none behind a range of the pool
   std::set<std::pair<Bytes, char*>> by_size_;       // of these
   Bytes bytes_ = 0, present_ = 0, present_peak_ = 0;
+  Bytes made_ = 0;
   Bytes filled_ = 0;  // of the range being filled
   Bytes limit_ = std::numeric_limits<Bytes>::max() / 2;
 };

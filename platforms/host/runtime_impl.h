@@ -141,6 +141,7 @@ struct Runtime::Impl {
   void end_own_op(ThreadSlot& slot);
   Result<ExtentId> new_extent_in_own_op(ThreadSlot& slot, Bytes bytes, HostExtent::Kind kind, const char* doing);
   void give_pages(ThreadSlot& slot);
+  void give_pages_and_record(ThreadSlot& slot);
   Result<ExtentId> new_extent_in_op(ThreadSlot& slot, Bytes bytes, HostExtent::Kind kind, const char* doing);
   void resolve(std::span<const Operand> operands);
   Error refusal_error(const ThreadSlot& slot, const char* doing);

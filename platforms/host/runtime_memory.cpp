@@ -102,7 +102,7 @@ Result<ExtentId> Runtime::Impl::new_extent_in_op(ThreadSlot& slot, Bytes bytes,
   input.flag = kind == HostExtent::Kind::kSmall;
   slot.signal.store(0, std::memory_order_relaxed);
   if (feed(input) == Outcome::kGo) {
-    give_pages(slot);
+    give_pages_and_record(slot);
   } else if (Status status = wait(slot, trace::WaitCause::kRoom, doing, monotonic_now()); !status) {
     slot.birth = kNoExtent;
     free_ids.push_back(input.extent);
@@ -110,6 +110,17 @@ Result<ExtentId> Runtime::Impl::new_extent_in_op(ThreadSlot& slot, Bytes bytes,
   }
   if (!slot.birth_status) return slot.birth_status.error();
   return input.extent;
+}
+
+// A trace is of the program's own time: pages that are fresh here are warm under a budget, or the other way round.
+void Runtime::Impl::give_pages_and_record(ThreadSlot& slot) {
+  if (recorder == nullptr) [[likely]] return give_pages(slot);
+  const Bytes before = pool->made();
+  const Nanos began = monotonic_now();
+  give_pages(slot);
+  if (pool->made() == before) return;
+  const Nanos now = monotonic_now();
+  recorder->wait(now, slot.id, trace::WaitCause::kPages, now - began);
 }
 
 // The room is granted. An extent that cannot have its pages dies at once.

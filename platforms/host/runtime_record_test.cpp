@@ -124,18 +124,20 @@ TEST_F(RuntimeRecordTest, WhatTheProgramDoesIsInTheTrace) {
     const Read got = read(path_);
     EXPECT_EQ(got.wrong, "");
     EXPECT_EQ(got.kinds(),
-              "meta, sample, site name, op begin, birth, op end, op begin, birth, op end, op begin, op begin, op end, "
-              "op end, exposed, pin, unpin, hint, step, death, adoption, death, end, ");
+              "meta, sample, site name, op begin, wait, birth, op end, op begin, wait, birth, op end, op begin, "
+              "op begin, op end, op end, exposed, pin, unpin, hint, step, death, adoption, death, end, ");
     EXPECT_EQ(got.events[0].text, "{\"torch\": \"none\"}");
     EXPECT_EQ(got.events[2].text, "aten::mm");
     const auto births = got.of(Kind::kBirth);
     EXPECT_EQ(births[0].plain.bytes, 2 * kMiB);
     EXPECT_EQ(births[1].plain.bytes, 800);
-    const trace::OwnedEvent op = got.events[9];
+    EXPECT_EQ(got.events[4].plain.cause, trace::WaitCause::kPages);  // nothing was there yet
+    EXPECT_GT(got.events[4].plain.duration, 0);
+    const trace::OwnedEvent op = got.events[11];
     EXPECT_EQ(op.plain.site, 7U);
     EXPECT_EQ(op.plain.op_flags, trace::kInBackward | trace::kUsesRng);
     EXPECT_EQ(op.operands, (std::vector<trace::Operand>{{0, Access::kRead}, {1, Access::kWrite}}));
-    EXPECT_EQ(got.events[10].plain.op_flags, trace::kPiece);
+    EXPECT_EQ(got.events[12].plain.op_flags, trace::kPiece);
     EXPECT_EQ(got.totals.foreign_operands, 1U);
     const Recorded recorded = Runtime::end_recording();
     EXPECT_EQ(recorded.error, "");
