@@ -319,6 +319,12 @@ py::dict measure_disk(const std::string& directory, std::int64_t sample) {
                   py::arg("sample") = disk.sample);
 }
 
+// 0 where pages do not move one by one.
+std::int64_t measure_page_cost() {
+  const auto measured = without_gil([] { return host::measure_page_cost(); });
+  return measured.ok() ? measured.value() : 0;
+}
+
 py::dict fault_support() {
   const host::FaultSupport support = host::fault_support();
   return py::dict(py::arg("userfaultfd") = support.userfaultfd,
@@ -394,6 +400,7 @@ PYBIND11_MODULE(_core, module) {
   module.def("adopt", &adopt, arg("tensor"));
   module.def("memory_limits", &memory_limits);
   module.def("measure_disk", &measure_disk, arg("directory"), arg("sample"));
+  module.def("measure_page_cost", &measure_page_cost);
   module.def("fault_support", &fault_support);
   module.def("reinstall_fault_handler", &outsize::host::reinstall_fault_signal_handler);
   module.def("built_for_torch", [] { return std::string(TORCH_VERSION); });

@@ -14,7 +14,7 @@ constexpr unsigned kAskEvery = 1024;  // turns between two looks at `cancelled`
 SimDriver::SimDriver(const Program& program, const SimOptions& options)
     : program_(program), options_(options),
       log_([this](std::string_view line) { result_.log += line; }), checker_(options.budget),
-      link_(options.link), random_(options.link.seed + 1) {
+      link_(options.link), pages_(options.page), random_(options.link.seed + 1) {
   objects_.resize(program.objects);
   cast_.extents.resize(program.objects, kNoExtent);
   Policy policy = this->policy();
@@ -158,10 +158,12 @@ bool SimDriver::perform(ThreadId id, Thread& t, const Action& action) {
     case Action::Kind::kOpEnd: return end_op(id, t, action);
     case Action::Kind::kBirth: return birth(id, t, action);
     case Action::Kind::kPin: return pin(id, t, action);
-    case Action::Kind::kWork:
-      t.time = now_ + action.duration;
-      if (timeline_) tell_work(t, action.duration);
+    case Action::Kind::kWork: {
+      const Nanos duration = action.duration + pages_.owed();
+      t.time = now_ + duration;
+      if (timeline_) tell_work(t, duration);
       return true;
+    }
     case Action::Kind::kAdopt: adopt(action); return true;
     case Action::Kind::kDeath: death(action); return true;
     case Action::Kind::kStep:
@@ -232,6 +234,7 @@ void SimDriver::granted(ThreadId id) {
   cast_.action = ++t.at;
   if (action.kind == Action::Kind::kBirth) {
     memory_.born(t.extent, false);
+    take_pages(t.extent);
     objects_[action.object].extent = t.extent;
     counts(t.extent);
     if (objects_[action.object].dead) late_.push_back(&action);  // on another thread, which did not wait

@@ -62,11 +62,17 @@ void SimDriver::obey(const Command& command) {
       if (command.refusal == Refusal::kIo) judge_full(wanted(command.thread));
       refused(command.thread, command.refusal);
       break;
-    case Command::Kind::kEvict: memory_.evicted(id); break;
+    case Command::Kind::kEvict:
+      memory_.evicted(id);
+      pages_.handled(bytes_[id]);
+      pages_.put(bytes_[id]);
+      break;
     case Command::Kind::kFetch:
     case Command::Kind::kWrite: {
       const bool write = command.kind == Command::Kind::kWrite;
       if (write) memory_.write_begins(id);
+      if (write) pages_.handled(bytes_[id]);
+      else take_pages(id);
       if (timeline_) timeline_->asked(id, write, command.urgency, bytes_[id], now_);
       if (write && !take_slot(id)) {
         roomless_.push_back(id);
@@ -81,8 +87,11 @@ void SimDriver::obey(const Command& command) {
       memory_.installed(id, command.flag);
       wake_raw(id);
       break;
-    case Command::Kind::kAbandon: break;
-    case Command::Kind::kUnguard: memory_.unguarded(id); break;
+    case Command::Kind::kAbandon: pages_.put(bytes_[id]); break;
+    case Command::Kind::kUnguard:
+      memory_.unguarded(id);
+      pages_.handled(bytes_[id]);
+      break;
     case Command::Kind::kForget:
       memory_.forgotten(id);
       if (memory_.cell(id).live) counts(id);
@@ -90,6 +99,7 @@ void SimDriver::obey(const Command& command) {
       break;
     case Command::Kind::kRelease:
       give_slot(id);
+      if (table_[id].resident_at_death) pages_.put(bytes_[id]);
       memory_.released(id);
       free_ids_.push_back(id);
       break;
@@ -101,6 +111,10 @@ void SimDriver::obey(const Command& command) {
       result_.fatal = true;
       break;
   }
+}
+
+void SimDriver::take_pages(ExtentId id) {
+  pages_.take(bytes_[id], options_.budget - engine_->stats().resident);
 }
 
 // Somebody is told that no room can be had for `missing` bytes. Where the next tier is all that ever

@@ -22,6 +22,10 @@ struct DiskBandwidth {  // bytes a second, sustained over `sample` bytes each
 // Writes and reads back a scratch spill file in `directory`; takes seconds.
 Result<DiskBandwidth> measure_disk(const std::string& directory, Bytes sample);
 
+// What moving or guarding a small page takes an op's thread, in nanoseconds. Takes tens of milliseconds. An
+// error where userfaultfd is not to be had: mremap moves tables of pages, which costs next to nothing.
+Result<Nanos> measure_page_cost();
+
 struct FaultSupport {
   bool userfaultfd = false, kernel_faults = false, move = false, write_protect = false;
   std::string reason;  // why not, where not

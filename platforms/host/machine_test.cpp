@@ -106,6 +106,17 @@ TEST(Machine, MeasuresADiskAndRefusesWhatIsNone) {
   EXPECT_FALSE(measure_disk("/no/such/place", 16 * kMiB).ok());
 }
 
+TEST(Machine, MeasuresWhatAPageCosts) {
+  auto cost = measure_page_cost();
+  if (!fault_support().userfaultfd) {
+    EXPECT_FALSE(cost.ok());
+    GTEST_SKIP() << cost.error().message();
+  }
+  ASSERT_TRUE(cost.ok()) << cost.error().message();
+  EXPECT_GT(*cost, 5);
+  EXPECT_LT(*cost, 100'000);
+}
+
 TEST(Machine, FaultSupportGivesAReasonWhereItLacks) {
   const FaultSupport support = fault_support();
   if (!support.userfaultfd || !support.move || !support.kernel_faults) {

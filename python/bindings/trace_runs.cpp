@@ -177,6 +177,7 @@ py::dict run(Recorded& self, const std::string& policy, Bytes budget, const py::
     options.spill_limit = spill_limit;
     options.judge = judge;
     options.link = link_of(device);
+    if (device.contains("page_ns")) options.page = device["page_ns"].cast<Nanos>();
     options.cancelled = interrupted;
     options.timeline = timeline.get();
     result = run_engine(self.extents(), options);

@@ -12,7 +12,10 @@ from typing import Any
 from outsize import compiled, machine
 from outsize.errors import Unavailable
 from outsize.progress import progress
-from outsize.units import MemoryLimits, format_bytes, parse_budget, parse_size
+from outsize.units import MIB, MemoryLimits, format_bytes, parse_budget, parse_size
+
+
+PAGE = 4096
 
 
 def default_spill_dir() -> str:
@@ -39,7 +42,7 @@ def examine(spill_dir: str, sample: str | int) -> dict[str, Any]:
             **free_space(directory),
             **disk,
         },
-        "faults": dict(core.fault_support()),
+        "faults": {**core.fault_support(), "page_ns": core.measure_page_cost()},
         "torch": {"built_for": core.built_for_torch(), "supported": True},
     }
 
@@ -104,6 +107,9 @@ def lines(found: dict[str, Any]) -> list[tuple[str, str]]:
             )
         )
     result.append(("page faults", _mechanism(faults)))
+    if faults["page_ns"]:
+        per_mib = faults["page_ns"] * MIB // PAGE
+        result.append(("page moves", f"{per_mib / 1000:.0f} us a MiB of small pages; of huge ones next to nothing"))
     result.append(("torch", f"{found['machine'].get('torch', '?')}, supported"))
     return result
 

@@ -21,13 +21,15 @@ LATENCY_NS = 100_000
 
 def device_of(path: str) -> dict[str, Any]:
     """Bytes a second and nanoseconds; `compute`, where ops take other times than recorded: floating point operations
-    and bytes of memory a second, and the least that an op takes, in nanoseconds."""
+    and bytes of memory a second, and the least that an op takes, in nanoseconds; `page_ns`, what moving or guarding a
+    small page of RAM takes the program: nothing where a device does not say."""
     try:
         with open(PROFILES.get(path, path)) as file:
             found = json.load(file)
         disk, roofline = found["disk"], found.get("compute")
         device: dict[str, Any] = {name: int(disk[name]) for name in RATES}
         device["latency_ns"] = int(disk.get("latency_ns", LATENCY_NS))
+        device["page_ns"] = int(found.get("faults", {}).get("page_ns", 0))
         if roofline is not None:
             device["compute"] = {name: int(roofline[name]) for name in ROOFLINE}
         if "name" in found:

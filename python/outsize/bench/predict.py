@@ -28,6 +28,7 @@ def predict(
             "--predict takes the examples. Record your script with `outsize record`, and ask `outsize simulate`."
         )
     device = {name: int(disk[name]) for name in RATES} | {"latency_ns": LATENCY_NS}
+    device["page_ns"] = int(disk.get("page_ns", 0))
     with tempfile.TemporaryDirectory(prefix="outsize-bench-", dir=default_spill_dir()) as folder:
         path = str(Path(folder) / "run.trace")
         room = ample(peak)

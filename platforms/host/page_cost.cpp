@@ -1,0 +1,64 @@
+// What it takes to move and guard a small page on this machine, beside a thread that keeps another core busy
+// with the same memory, as a kernel's threads do: every core's TLB has to be told.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <thread>
+
+#include "platforms/host/clock.h"
+#include "platforms/host/machine.h"
+#include "platforms/host/machine_error.h"
+#include "platforms/host/page_mover.h"
+#include "platforms/host/runtime.h"
+
+namespace outsize::host {
+namespace {
+
+constexpr Bytes kArena = 8 * kMiB;
+constexpr Bytes kMoved = kMiB;  // half a chunk: never a huge page
+constexpr int kRounds = 8, kBatches = 9;
+
+// There and back, and guarded once between: four times every page.
+Status round(PageMover& mover, char* here, char* there) {
+  if (Status status = mover.move_in(here, there, kMoved, false); !status) return status;
+  if (Status status = mover.guard(there, kMoved); !status) return status;
+  if (Status status = mover.unguard(there, kMoved); !status) return status;
+  return mover.move_out(there, here, kMoved);
+}
+
+Result<Nanos> cost_in(char* arena) {
+  auto mover = make_page_mover(FaultMechanism::kUserfaultfd, arena, kArena, [](const Fault&) {});
+  if (!mover) return mover.error();
+  if (Status status = (*mover)->populate(arena, kMoved); !status) return status.error();
+  for (Bytes at = 0; at < kMoved; at += kPageBytes) arena[at] = 1;
+  std::atomic<bool> done{false};
+  std::jthread busy([&done] { while (!done.load(std::memory_order_relaxed)) {} });
+  std::array<Nanos, kBatches> took{};
+  Status status;
+  for (Nanos& batch : took) {
+    const Nanos began = monotonic_now();
+    for (int i = 0; i < kRounds && status.ok(); ++i) status = round(**mover, arena, arena + kArena / 2);
+    batch = monotonic_now() - began;
+  }
+  done = true;
+  if (!status) return status.error();
+  std::nth_element(took.begin(), took.begin() + kBatches / 2, took.end());
+  return took[kBatches / 2] / (4 * kRounds * (kMoved / kPageBytes));
+}
+
+}  // namespace
+
+Result<Nanos> measure_page_cost() {
+  const std::size_t bytes = static_cast<std::size_t>(kArena + kChunkBytes);
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return os_error(ErrorCode::kUnsupported, "mmap of 10 MiB to measure pages in", errno);
+  char* const base = static_cast<char*>(memory);
+  const auto over = static_cast<Bytes>(reinterpret_cast<std::uintptr_t>(base) % static_cast<std::uintptr_t>(kChunkBytes));
+  const Result<Nanos> cost = cost_in(base + (kChunkBytes - over) % kChunkBytes);
+  munmap(memory, bytes);
+  return cost;
+}
+
+}  // namespace outsize::host

@@ -1,0 +1,60 @@
+#include "sim/page_work.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace outsize::sim {
+
+void PageWork::remove(std::map<Bytes, int>::iterator at) {
+  pooled_ -= at->first;
+  if (--at->second == 0) ranges_.erase(at);
+}
+
+void PageWork::put(Bytes bytes) {
+  if (page_ == 0 || bytes == 0) return;
+  ++ranges_[bytes];
+  pooled_ += bytes;
+}
+
+void PageWork::take(Bytes bytes, Bytes most) {
+  if (page_ == 0) return;
+  if (const auto same = ranges_.find(bytes); same != ranges_.end()) {
+    remove(same);
+  } else if (bytes >= kChunkBytes) {
+    for (Bytes whole = bytes / kChunkBytes * kChunkBytes; whole > 0;) {
+      if (ranges_.empty() || std::prev(ranges_.end())->first < kChunkBytes) break;  // the rest is fresh
+      const auto from = std::prev(ranges_.end());
+      const Bytes range = from->first, used = std::min(range / kChunkBytes * kChunkBytes, whole);
+      remove(from);
+      put(range - used);
+      whole -= used;
+    }
+    fill(bytes % kChunkBytes);
+  } else if (const auto larger = ranges_.upper_bound(bytes); larger != ranges_.end() && larger->first < kChunkBytes) {
+    const Bytes left = larger->first - bytes;
+    remove(larger);
+    put(left);
+  } else if (const auto next = ranges_.lower_bound(bytes); next != ranges_.begin()) {
+    const auto smaller = std::prev(next);
+    const Bytes there = smaller->first;
+    remove(smaller);
+    fill(bytes - there);
+  }
+  while (pooled_ > std::max<Bytes>(most, 0)) remove(std::prev(ranges_.end()));
+}
+
+// Small pages from wherever there are some.
+void PageWork::fill(Bytes bytes) {
+  while (bytes > 0) {
+    auto from = ranges_.upper_bound(bytes);
+    if (from != ranges_.begin()) from = std::prev(from);
+    if (from == ranges_.end() || from->first >= kChunkBytes) return;  // the rest is fresh
+    const Bytes range = from->first, used = std::min(range, bytes);
+    remove(from);
+    put(range - used);
+    owed_ += of(used);
+    bytes -= used;
+  }
+}
+
+}  // namespace outsize::sim

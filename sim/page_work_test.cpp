@@ -1,0 +1,92 @@
+#include "sim/page_work.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "sim/sim_driver.h"
+#include "sim/training_program.h"
+
+namespace outsize::sim {
+namespace {
+
+constexpr Bytes kNoLimit = std::numeric_limits<Bytes>::max();
+constexpr Nanos kPage = 100;
+constexpr Nanos pages(Bytes bytes) { return bytes / kPageBytes * kPage; }
+
+TEST(PageWork, OnlySmallPagesArePaidFor) {
+  PageWork work(kPage);
+  work.handled(3 * kChunkBytes);
+  EXPECT_EQ(work.owed(), 0);
+  work.handled(kChunkBytes + 768 * kKiB);
+  EXPECT_EQ(work.owed(), pages(768 * kKiB));
+  EXPECT_EQ(work.owed(), 0) << "paid once";
+  work.handled(1);
+  EXPECT_EQ(work.owed(), kPage) << "a page has to be handled whole";
+}
+
+TEST(PageWork, WhatLiesReadyIsFree) {
+  PageWork work(kPage);
+  work.put(kMiB);
+  work.take(kMiB, kNoLimit);
+  work.put(kMiB);
+  work.take(256 * kKiB, kNoLimit);  // its beginning
+  EXPECT_EQ(work.pooled(), 768 * kKiB);
+  work.take(kMiB, kNoLimit);  // that, and fresh pages
+  EXPECT_EQ(work.pooled(), 0);
+  EXPECT_EQ(work.owed(), 0);
+}
+
+TEST(PageWork, WhatIsPutTogetherIsPaidFor) {
+  PageWork work(kPage);
+  work.put(512 * kKiB);
+  work.put(300 * kKiB);
+  work.take(768 * kKiB, kNoLimit);
+  EXPECT_EQ(work.owed(), pages(256 * kKiB)) << "the larger stays where it is";
+  EXPECT_EQ(work.pooled(), 44 * kKiB);
+  work.put(4 * kChunkBytes);
+  work.take(2 * kChunkBytes + 40 * kKiB, kNoLimit);
+  EXPECT_EQ(work.owed(), pages(40 * kKiB)) << "huge pages move for nothing";
+  EXPECT_EQ(work.pooled(), 2 * kChunkBytes + 4 * kKiB);
+}
+
+TEST(PageWork, ThePoolMakesWay) {
+  PageWork work(kPage);
+  for (int i = 0; i < 4; ++i) work.put(kMiB);
+  work.take(kMiB, 2 * kMiB);
+  EXPECT_EQ(work.pooled(), 2 * kMiB);
+  work.take(4 * kChunkBytes, -1);
+  EXPECT_EQ(work.pooled(), 0);
+}
+
+// Every chunk of this program is whole but for a half: what moves has small pages.
+TEST(PageWork, ARunPaysForWhatMoves) {
+  TrainingOptions loop;
+  loop.weight = loop.activation = kChunkBytes + kMiB;
+  const Program program = training_program(loop);
+  const auto run = [&](int percent, Nanos page) {
+    SimOptions options;
+    options.budget = peak_bytes(program) * percent / 100;
+    options.policy = "ondemand";
+    options.page = page;
+    const SimResult result = SimDriver(program, options).run();
+    EXPECT_TRUE(result.problems.empty());
+    return result;
+  };
+  EXPECT_EQ(run(110, 0).time, run(110, kPage).time) << "nothing moves";
+  const SimResult free = run(50, 0), paid = run(50, kPage);
+  EXPECT_GT(free.stats.evictions, 100);
+  EXPECT_EQ(free.stats.evictions, paid.stats.evictions);
+  EXPECT_GE(paid.time - paid.stall - (free.time - free.stall), free.stats.evictions * pages(kMiB));
+}
+
+TEST(PageWork, WithoutACostNothingIsKept) {
+  PageWork work(0);
+  work.put(kMiB);
+  work.handled(kMiB);
+  EXPECT_EQ(work.pooled(), 0);
+  EXPECT_EQ(work.owed(), 0);
+}
+
+}  // namespace
+}  // namespace outsize::sim
