@@ -53,7 +53,7 @@ Result<Nanos> cost_in(char* arena) {
 Result<Nanos> measure_page_cost() {
   const std::size_t bytes = static_cast<std::size_t>(kArena + kChunkBytes);
   void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return os_error(ErrorCode::kUnsupported, "mmap of 10 MiB to measure pages in", errno);
+  if (memory == MAP_FAILED) return os_error(ErrorCode::kUnsupported, "mmap", errno);
   char* const base = static_cast<char*>(memory);
   const auto over = static_cast<Bytes>(reinterpret_cast<std::uintptr_t>(base) % static_cast<std::uintptr_t>(kChunkBytes));
   const Result<Nanos> cost = cost_in(base + (kChunkBytes - over) % kChunkBytes);
