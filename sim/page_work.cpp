@@ -31,20 +31,26 @@ void PageWork::take(Bytes bytes, Bytes most) {
     }
     fill(bytes % kChunkBytes);
   } else if (const auto larger = ranges_.upper_bound(bytes); larger != ranges_.end() && larger->first < kChunkBytes) {
-    const Bytes left = larger->first - bytes;
+    left_ += larger->first - bytes;
     remove(larger);
-    put(left);
   } else if (const auto next = ranges_.lower_bound(bytes); next != ranges_.begin()) {
     const auto smaller = std::prev(next);
     const Bytes there = smaller->first;
     remove(smaller);
     fill(bytes - there);
   }
-  while (pooled_ > std::max<Bytes>(most, 0)) remove(std::prev(ranges_.end()));
+  while (pooled() > std::max<Bytes>(most, 0)) {
+    if (ranges_.empty()) left_ = std::max<Bytes>(most, 0);
+    else remove(std::prev(ranges_.end()));
+  }
 }
 
 // Small pages from wherever there are some.
 void PageWork::fill(Bytes bytes) {
+  const Bytes behind = std::min(left_, bytes);
+  left_ -= behind;
+  owed_ += of(behind);
+  bytes -= behind;
   while (bytes > 0) {
     auto from = ranges_.upper_bound(bytes);
     if (from != ranges_.begin()) from = std::prev(from);

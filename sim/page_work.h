@@ -1,6 +1,8 @@
 // What the live driver's pages cost the program: small ones are looked at one by one when they move or are
 // guarded, huge ones cost next to nothing. With a model of its page pool (platforms/host/page_pool.h): what is
 // born or comes takes pages as they lie where there are such, and pays for those that have to be put together.
+// What stays behind a taken beginning is not given back to its range here when that is put. The program pays
+// for all of it, though I/O threads do a part, and for nothing that they alone do (bytes that arrive).
 #pragma once
 
 #include <map>
@@ -23,7 +25,7 @@ class PageWork {
   void take(Bytes bytes, Bytes most);
   // What the thread that works next has to pay.
   Nanos owed() { return std::exchange(owed_, 0); }
-  Bytes pooled() const { return pooled_; }
+  Bytes pooled() const { return pooled_ + left_; }
 
  private:
   Nanos of(Bytes bytes) const { return page_ * ((bytes + kPageBytes - 1) / kPageBytes); }
@@ -32,7 +34,8 @@ class PageWork {
 
   Nanos page_, owed_ = 0;
   std::map<Bytes, int> ranges_;  // bytes -> how many such
-  Bytes pooled_ = 0;
+  Bytes pooled_ = 0;  // their sum
+  Bytes left_ = 0;    // pages behind taken beginnings: they can only be moved
 };
 
 }  // namespace outsize::sim

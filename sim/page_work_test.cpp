@@ -32,9 +32,11 @@ TEST(PageWork, WhatLiesReadyIsFree) {
   work.put(kMiB);
   work.take(256 * kKiB, kNoLimit);  // its beginning
   EXPECT_EQ(work.pooled(), 768 * kKiB);
-  work.take(kMiB, kNoLimit);  // that, and fresh pages
-  EXPECT_EQ(work.pooled(), 0);
   EXPECT_EQ(work.owed(), 0);
+  work.put(512 * kKiB);
+  work.take(kMiB, kNoLimit);  // that, and what stayed behind: those have to be moved
+  EXPECT_EQ(work.pooled(), 256 * kKiB);
+  EXPECT_EQ(work.owed(), pages(512 * kKiB));
 }
 
 TEST(PageWork, WhatIsPutTogetherIsPaidFor) {

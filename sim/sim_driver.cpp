@@ -444,6 +444,7 @@ ExtentId SimDriver::new_extent() {
   if (free_ids_.empty()) {
     bytes_.push_back(0);
     counted_.push_back(false);
+    staged_.push_back(false);
     of_file_.push_back(false);
     return static_cast<ExtentId>(bytes_.size() - 1);
   }

@@ -154,6 +154,7 @@ class SimDriver {
   std::vector<ExtentId> roomless_;    // writes for which there is no room below
   std::vector<Bytes> slots_;          // by extent: its room below
   Bytes spilled_ = 0;                 // their sum
+  std::vector<bool> staged_;          // by extent: it is being read
   std::vector<bool> counted_;         // by extent: it is alive, and no file that is as it was
   std::vector<bool> of_file_;         // by extent: it is alive, and a file that is as it was
   int files_ = 0;                     // of these

@@ -70,13 +70,16 @@ void SimDriver::obey(const Command& command) {
     case Command::Kind::kFetch:
     case Command::Kind::kWrite: {
       const bool write = command.kind == Command::Kind::kWrite;
+      staged_[id] = !write;
       if (write) memory_.write_begins(id);
-      if (write) pages_.handled(bytes_[id]);
       else take_pages(id);
       if (timeline_) timeline_->asked(id, write, command.urgency, bytes_[id], now_);
       if (write && !take_slot(id)) {
         roomless_.push_back(id);
-      } else if (random_.one_in(options_.no_slot_one_in)) {
+        break;
+      }
+      if (write) pages_.handled(bytes_[id]);
+      if (random_.one_in(options_.no_slot_one_in)) {
         unslotted_[write].push_back(id);
       } else {
         link_.submit(id, write, command.urgency, bytes_[id], now_);
@@ -84,10 +87,14 @@ void SimDriver::obey(const Command& command) {
       break;
     }
     case Command::Kind::kInstall:
+      staged_[id] = false;
       memory_.installed(id, command.flag);
       wake_raw(id);
       break;
-    case Command::Kind::kAbandon: pages_.put(bytes_[id]); break;
+    case Command::Kind::kAbandon:
+      staged_[id] = false;
+      pages_.put(bytes_[id]);
+      break;
     case Command::Kind::kUnguard:
       memory_.unguarded(id);
       pages_.handled(bytes_[id]);
@@ -99,7 +106,9 @@ void SimDriver::obey(const Command& command) {
       break;
     case Command::Kind::kRelease:
       give_slot(id);
-      if (table_[id].resident_at_death) pages_.put(bytes_[id]);
+      if (table_[id].guarded) pages_.handled(bytes_[id]);
+      if (table_[id].resident_at_death || staged_[id]) pages_.put(bytes_[id]);
+      staged_[id] = false;
       memory_.released(id);
       free_ids_.push_back(id);
       break;
@@ -114,7 +123,7 @@ void SimDriver::obey(const Command& command) {
 }
 
 void SimDriver::take_pages(ExtentId id) {
-  pages_.take(bytes_[id], options_.budget - engine_->stats().resident);
+  pages_.take(bytes_[id], engine_->free());
 }
 
 // Somebody is told that no room can be had for `missing` bytes. Where the next tier is all that ever

@@ -1,7 +1,7 @@
 // A recorded run as a modelled program: what would have happened under another budget, policy or disk.
 //
 // Ops, births and deaths come in the order in which they were recorded, and as much time passes between
-// them as passed then, less what threads waited for bytes or room. Storages become extents as in the live
+// them as passed then, less what threads waited for bytes, room or fresh pages. Storages become extents as in the live
 // driver: large ones have one each, small ones share. Which small ones lie together is chosen by how long
 // they live, which the live driver learns and a trace knows.
 //

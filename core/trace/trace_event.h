@@ -34,7 +34,7 @@ enum class WaitCause : std::uint8_t {
   kOperands,   // before an op: its operands were not resident
   kRoom,       // for an allocation: no room for what is born
   kRawAccess,  // for bytes that NumPy or a raw pointer touched
-  kPages,      // for the system's fresh pages of what is born; not of the program's own time
+  kPages,      // while pages were found for what is born, some of them fresh; not of the program's own time
 };
 inline constexpr std::uint8_t kWaitCauses = 4;
 const char* to_string(WaitCause cause);

@@ -1,5 +1,5 @@
 // What it takes to move and guard a small page on this machine, beside a thread that keeps another core busy
-// with the same memory, as a kernel's threads do: every core's TLB has to be told.
+// in the same address space, as a kernel's threads do: every core's TLB has to be told.
 #include <sys/mman.h>
 
 #include <algorithm>

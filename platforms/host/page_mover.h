@@ -57,7 +57,7 @@ class PageMover {
   // open or guarded -> closed, pages given back to the system.
   virtual Status discard(void* address, Bytes bytes) = 0;
   // `address`, closed, has held small pages: what the system keeps of them is forgotten, so that huge
-  // pages can come there whole. Needs Linux 6.14; without effect elsewhere.
+  // pages can come there whole; what pages it still has are gone. Needs Linux 6.14; without effect elsewhere.
   virtual void forget_small_pages(void* address, Bytes bytes) { (void)address, (void)bytes; }
   // open -> guarded; guarded -> open (wakes blocked writers).
   virtual Status guard(void* address, Bytes bytes) = 0;

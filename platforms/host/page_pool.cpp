@@ -75,6 +75,10 @@ Result<PageRange> PagePool::take(Bytes bytes) {
   }
   if (!range) range = space_.take(bytes);
   if (!range) {
+    trim(0);  // addresses are kept for single pages
+    range = space_.take(bytes);
+  }
+  if (!range) {
     return Error{ErrorCode::kOutOfSpace, "the address space reserved for tensors is exhausted",
                  "allocation of " + std::to_string(bytes) + " bytes",
                  "Raise the limit on virtual memory (ulimit -v) and start again."};
@@ -90,20 +94,10 @@ Result<PageRange> PagePool::take(Bytes bytes) {
   return *range;
 }
 
-// Of a larger range. A huge page is broken for it only where there is nothing else.
+// Of a larger range. Not of a whole chunk: while I/O holds one part of a huge page no other can move.
 std::optional<PageRange> PagePool::take_beginning(Bytes bytes) {
-  auto at = ranges_.upper_bound(bytes);
-  while (at != ranges_.end() && at->first > kChunkBytes) {
-    if (at != ranges_.begin() || !leftovers_.empty() || present_ + bytes <= limit_) return std::nullopt;
-    const PageRange range = *pop(at);
-    put(cut(range, (range.bytes - 1) / kChunkBytes * kChunkBytes));
-    at = ranges_.upper_bound(bytes);
-  }
-  if (at == ranges_.end()) return std::nullopt;
-  if (at->first == kChunkBytes &&
-      (at != ranges_.begin() || !leftovers_.empty() || present_ + bytes <= limit_)) {
-    return std::nullopt;
-  }
+  const auto at = ranges_.upper_bound(bytes);
+  if (at == ranges_.end() || at->first >= kChunkBytes) return std::nullopt;
   PageRange range = *pop(at);
   leave(range.address + bytes, range.bytes - bytes);
   range.bytes = bytes;
@@ -138,16 +132,17 @@ Result<Bytes> PagePool::fill_whole(char* address, Bytes bytes) {
   return done;
 }
 
-// Less than a chunk.
+// Less than a chunk. From one place, if there is one: many pieces are as many mappings where mremap moves them.
 Status PagePool::fill_rest(char* address, Bytes bytes) {
   for (Bytes done = 0; done < bytes;) {
     const Bytes missing = bytes - done;
-    if (!leftovers_.empty()) {
+    auto at = ranges_.lower_bound(missing);
+    const bool whole = at != ranges_.end() && at->first < kChunkBytes;
+    if (!leftovers_.empty() && (!whole || std::prev(by_size_.end())->first >= missing)) {
       if (Status moved = take_leftover(address + done, missing, done); !moved) return moved;
       continue;
     }
-    auto at = ranges_.lower_bound(missing);
-    if ((at == ranges_.end() || at->first >= kChunkBytes) && at != ranges_.begin()) at = std::prev(at);
+    if (!whole && at != ranges_.begin()) at = std::prev(at);
     if (at == ranges_.end() || (at->first >= kChunkBytes && present_ + missing <= limit_)) {
       return fresh(address + done, missing);
     }
@@ -163,12 +158,11 @@ Status PagePool::fill_rest(char* address, Bytes bytes) {
   return {};
 }
 
-// The largest that is needed whole, else a part of the smallest; its end, so that the rest still lies
-// behind its owner. Adds to `taken`.
+// The smallest that suffices, else the whole of the largest; of the former its end, so that the rest still
+// lies behind its owner. Adds to `taken`.
 Status PagePool::take_leftover(char* address, Bytes bytes, Bytes& taken) {
-  auto size = by_size_.upper_bound({bytes, nullptr});
-  while (size != by_size_.end() && size->first == bytes) ++size;
-  if (size != by_size_.begin()) --size;
+  auto size = by_size_.lower_bound({bytes, nullptr});
+  if (size == by_size_.end()) --size;
   const auto at = leftovers_.find(size->second);
   const Bytes piece = std::min(at->second.bytes, bytes);
   Status moved = mover_.move_in(at->first + at->second.bytes - piece, address, piece, false);
@@ -263,19 +257,13 @@ void PagePool::give_back(const PageRange& range) {
   if (free.chunks > 0) space_.put_back(free);
 }
 
-// Together with what was left behind it, though never to a whole chunk again: once broken it is small
-// pages, and would be taken for a huge one.
+// Together with what was left behind it.
 void PagePool::put(PageRange range) {
   if (range.bytes % kChunkBytes != 0) {
     if (const auto left = leftovers_.find(range.address + range.bytes); left != leftovers_.end()) {
       const Bytes behind = left->second.bytes;
       shrink(left, behind);
       range.bytes += behind;
-    }
-    if (range.bytes % kChunkBytes == 0) {
-      range.bytes -= kPageBytes;
-      mover_.discard(range.address + range.bytes, kPageBytes).ok();
-      present_ -= kPageBytes;
     }
   }
   bytes_ += range.bytes;

@@ -76,7 +76,7 @@ class PagePool {
   void reset_peak() { present_peak_ = present_; }
 
  private:
-  // Pages behind a range in its last chunk.
+  // Pages behind a range of less than a chunk, in its chunk.
   struct Leftover {
     Bytes bytes = 0;
     bool owned = true;  // the range in front is somebody's; else the chunk's address space is kept for these alone

@@ -52,6 +52,9 @@ class CountingMover final : public PageMover {
     set(address, bytes, 0);
     return {};
   }
+  void forget_small_pages(void* address, Bytes bytes) override {
+    EXPECT_TRUE(all(address, bytes, 0)) << "somebody's pages would be lost";
+  }
   Status guard(void*, Bytes) override { return {}; }
   Status unguard(void*, Bytes) override { return {}; }
   void resume(void*, Bytes) override {}
@@ -249,19 +252,43 @@ TEST_F(PoolBelowAChunk, WhatIsLeftBehindOutlivesItsOwnersAddresses) {
   EXPECT_EQ(space_.used(), 0);
 }
 
-TEST_F(PoolBelowAChunk, AHugePageIsBrokenOnlyAtTheLimitAndNeverTakenForWholeAgain) {
+TEST_F(PoolBelowAChunk, AHugePageIsNotSharedWithAnOwner) {
   pool_.put(take(3 * kChunkBytes));
   const PageRange fresh = take(256 * kK);
   EXPECT_EQ(pool_.bytes(), 3 * kChunkBytes);
   pool_.set_limit(pool_.present());
   const PageRange broken = take(256 * kK);
   EXPECT_EQ(pool_.present(), 3 * kChunkBytes + 256 * kK);
-  EXPECT_EQ(moved(), 0);
+  EXPECT_EQ(moved(), 256 * kK) << "out of the last of the three";
   pool_.put(broken);
-  EXPECT_EQ(pool_.present(), 3 * kChunkBytes + 256 * kK - kPageBytes);
   pool_.put(take(2 * kChunkBytes));
-  EXPECT_EQ(pool_.present(), 3 * kChunkBytes + 256 * kK - kPageBytes) << "the two whole ones are there yet";
+  EXPECT_EQ(moved(), 0) << "the other two are whole";
   pool_.put(fresh);
+}
+
+TEST_F(PoolBelowAChunk, OnePlaceIsBetterThanMany) {
+  std::vector<PageRange> owners;
+  for (int i = 0; i < 3; ++i) owners.push_back(take(1024 * kK + i * kPageBytes));
+  for (; !owners.empty(); owners.pop_back()) pool_.put(owners.back());
+  for (int i = 0; i < 3; ++i) owners.push_back(take(1000 * kK));  // small pieces stay behind each
+  const PageRange one = take(512 * kK);
+  pool_.put(one);
+  EXPECT_EQ(moved(), 24 * kK + 28 * kK + 32 * kK) << "they are used where nothing else is there";
+  owners.push_back(take(1536 * kK));
+  EXPECT_EQ(owners.back().address, one.address) << "grown";
+  for (const PageRange& owner : owners) pool_.put(owner);
+}
+
+TEST_F(PoolBelowAChunk, TrimTakesWhatWasLeftBehindToo) {
+  pool_.put(take(1024 * kK));
+  const PageRange owner = take(256 * kK);
+  pool_.trim(0);
+  EXPECT_EQ(pool_.bytes(), 0);
+  EXPECT_EQ(pool_.present(), 256 * kK);
+  EXPECT_EQ(mover_.present(), 256 * kK);
+  pool_.put(owner);
+  EXPECT_EQ(take(256 * kK).address, owner.address);
+  EXPECT_EQ(space_.used(), kChunkBytes);
 }
 
 TEST(PagePool, AFailedFillLosesNoPageAndNoAddress) {

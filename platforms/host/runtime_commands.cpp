@@ -87,7 +87,7 @@ void Runtime::Impl::run(const Command& command) {
     case Command::Kind::kFetch: start_fetch(command); break;
     case Command::Kind::kInstall: install(command); break;
     case Command::Kind::kAbandon:
-      pool->put(e->staging);
+      if (e->staging.address != nullptr) pool->put(e->staging);  // it was refused its pages otherwise
       e->staging = {};
       break;
     case Command::Kind::kWrite: start_write(command); break;
@@ -116,6 +116,10 @@ void Runtime::Impl::evict(ExtentId id) {
   HostExtent& e = extents[id];
   if (e.kind == HostExtent::Kind::kSmall) small->on_evict(id);
   auto to = space.take(e.range.bytes);
+  if (!to) {
+    pool->trim(0);
+    to = space.take(e.range.bytes);
+  }
   if (!to) die("the address space reserved for tensors is exhausted");
   if (Status status = mover->move_out(e.range.address, to->address, e.range.bytes); !status) {
     die(status.error().message());
