@@ -33,10 +33,12 @@ void PageWork::take(Bytes bytes, Bytes most) {
   } else if (const auto larger = ranges_.upper_bound(bytes); larger != ranges_.end() && larger->first < kChunkBytes) {
     left_ += larger->first - bytes;
     remove(larger);
-  } else if (const auto next = ranges_.lower_bound(bytes); next != ranges_.begin()) {
-    const auto smaller = std::prev(next);
-    const Bytes there = smaller->first;
-    remove(smaller);
+  } else {
+    Bytes there = 0;
+    if (const auto next = ranges_.lower_bound(bytes); next != ranges_.begin()) {
+      there = std::prev(next)->first;
+      remove(std::prev(next));
+    }
     fill(bytes - there);
   }
   while (pooled() > std::max<Bytes>(most, 0)) {

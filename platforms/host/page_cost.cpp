@@ -54,9 +54,8 @@ Result<Nanos> measure_page_cost() {
   const std::size_t bytes = static_cast<std::size_t>(kArena + kChunkBytes);
   void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return os_error(ErrorCode::kUnsupported, "mmap", errno);
-  char* const base = static_cast<char*>(memory);
-  const auto over = static_cast<Bytes>(reinterpret_cast<std::uintptr_t>(base) % static_cast<std::uintptr_t>(kChunkBytes));
-  const Result<Nanos> cost = cost_in(base + (kChunkBytes - over) % kChunkBytes);
+  const auto address = static_cast<Bytes>(reinterpret_cast<std::uintptr_t>(memory));
+  const Result<Nanos> cost = cost_in(reinterpret_cast<char*>(round_up(address, kChunkBytes)));
   munmap(memory, bytes);
   return cost;
 }

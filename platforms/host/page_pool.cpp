@@ -64,6 +64,12 @@ std::optional<PageRange> PagePool::pop(std::map<Bytes, std::vector<PageRange>>::
   return range;
 }
 
+std::optional<PageRange> PagePool::addresses(Bytes bytes) {
+  if (auto range = space_.take(bytes)) return range;
+  trim(0);
+  return space_.take(bytes);
+}
+
 Result<PageRange> PagePool::take(Bytes bytes) {
   if (auto warm = pop(ranges_.find(bytes))) return *warm;
   std::optional<PageRange> range;
@@ -73,11 +79,7 @@ Result<PageRange> PagePool::take(Bytes bytes) {
     if (const auto at = ranges_.lower_bound(bytes); at != ranges_.begin()) range = pop(std::prev(at));
     if (range) there = std::exchange(range->bytes, bytes);
   }
-  if (!range) range = space_.take(bytes);
-  if (!range) {
-    trim(0);  // addresses are kept for single pages
-    range = space_.take(bytes);
-  }
+  if (!range) range = addresses(bytes);
   if (!range) {
     return Error{ErrorCode::kOutOfSpace, "the address space reserved for tensors is exhausted",
                  "allocation of " + std::to_string(bytes) + " bytes",

@@ -55,6 +55,8 @@ class PagePool {
   // (below a chunk) a part of a larger or the whole of a smaller one, else a new address range; what is
   // missing comes from warm pages elsewhere, else from fresh ones.
   Result<PageRange> take(Bytes bytes);
+  // Addresses without pages. Where there are no others, those that are kept for single pages.
+  std::optional<PageRange> addresses(Bytes bytes);
   // The range's pages are nobody's now. They are present, readable and writable.
   void put(PageRange range);
   // Addresses of a range whose pages moved elsewhere.

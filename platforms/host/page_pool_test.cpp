@@ -203,7 +203,6 @@ class PoolBelowAChunk : public testing::Test {
     return *range;
   }
   Bytes moved() { return std::exchange(mover_.moved, 0); }
-  static constexpr Bytes kK = 1024;
 
   CountingMover mover_;
   AddressSpace space_{mover_.base(), kChunks};
@@ -211,41 +210,41 @@ class PoolBelowAChunk : public testing::Test {
 };
 
 TEST_F(PoolBelowAChunk, WhatIsSmallerTakesTheBeginningAsItLies) {
-  const PageRange large = take(1024 * kK);
+  const PageRange large = take(1024 * kKiB);
   pool_.put(large);
-  const PageRange small = take(256 * kK);
+  const PageRange small = take(256 * kKiB);
   EXPECT_EQ(small.address, large.address);
-  EXPECT_EQ(pool_.bytes(), 768 * kK);
+  EXPECT_EQ(pool_.bytes(), 768 * kKiB);
   pool_.put(small);
-  EXPECT_EQ(take(1024 * kK).address, large.address) << "whole again";
+  EXPECT_EQ(take(1024 * kKiB).address, large.address) << "whole again";
   EXPECT_EQ(moved(), 0);
-  EXPECT_EQ(pool_.present(), 1024 * kK);
+  EXPECT_EQ(pool_.present(), 1024 * kKiB);
 }
 
 TEST_F(PoolBelowAChunk, ToWhatIsSmallerComesWhatIsMissing) {
-  const PageRange other = take(1024 * kK), small = take(512 * kK);
+  const PageRange other = take(1024 * kKiB), small = take(512 * kKiB);
   pool_.put(other);
-  const PageRange begin = take(768 * kK);  // leaves 256 KiB behind it
+  const PageRange begin = take(768 * kKiB);  // leaves 256 KiB behind it
   pool_.put(small);
-  const PageRange grown = take(768 * kK);
+  const PageRange grown = take(768 * kKiB);
   EXPECT_EQ(grown.address, small.address);
-  EXPECT_EQ(moved(), 256 * kK);
+  EXPECT_EQ(moved(), 256 * kKiB);
   EXPECT_EQ(pool_.bytes(), 0);
-  EXPECT_EQ(pool_.present(), 1536 * kK) << "nothing fresh";
+  EXPECT_EQ(pool_.present(), 1536 * kKiB) << "nothing fresh";
   pool_.put(begin);
   pool_.put(grown);
 }
 
 TEST_F(PoolBelowAChunk, WhatIsLeftBehindOutlivesItsOwnersAddresses) {
-  const PageRange large = take(1024 * kK);
+  const PageRange large = take(1024 * kKiB);
   pool_.put(large);
-  const PageRange small = take(256 * kK);
+  const PageRange small = take(256 * kKiB);
   ASSERT_TRUE(mover_.discard(small.address, small.bytes).ok());  // it leaves
   pool_.add_present(-small.bytes);
   pool_.give_back(small);
   EXPECT_EQ(space_.used(), kChunkBytes);
-  const PageRange next = take(768 * kK);  // takes what was left
-  EXPECT_EQ(moved(), 768 * kK);
+  const PageRange next = take(768 * kKiB);  // takes what was left
+  EXPECT_EQ(moved(), 768 * kKiB);
   EXPECT_EQ(space_.used(), kChunkBytes) << "of the first nothing is kept any more";
   pool_.put(next);
   pool_.trim(0);
@@ -254,12 +253,12 @@ TEST_F(PoolBelowAChunk, WhatIsLeftBehindOutlivesItsOwnersAddresses) {
 
 TEST_F(PoolBelowAChunk, AHugePageIsNotSharedWithAnOwner) {
   pool_.put(take(3 * kChunkBytes));
-  const PageRange fresh = take(256 * kK);
+  const PageRange fresh = take(256 * kKiB);
   EXPECT_EQ(pool_.bytes(), 3 * kChunkBytes);
   pool_.set_limit(pool_.present());
-  const PageRange broken = take(256 * kK);
-  EXPECT_EQ(pool_.present(), 3 * kChunkBytes + 256 * kK);
-  EXPECT_EQ(moved(), 256 * kK) << "out of the last of the three";
+  const PageRange broken = take(256 * kKiB);
+  EXPECT_EQ(pool_.present(), 3 * kChunkBytes + 256 * kKiB);
+  EXPECT_EQ(moved(), 256 * kKiB) << "out of the last of the three";
   pool_.put(broken);
   pool_.put(take(2 * kChunkBytes));
   EXPECT_EQ(moved(), 0) << "the other two are whole";
@@ -268,26 +267,26 @@ TEST_F(PoolBelowAChunk, AHugePageIsNotSharedWithAnOwner) {
 
 TEST_F(PoolBelowAChunk, OnePlaceIsBetterThanMany) {
   std::vector<PageRange> owners;
-  for (int i = 0; i < 3; ++i) owners.push_back(take(1024 * kK + i * kPageBytes));
+  for (int i = 0; i < 3; ++i) owners.push_back(take(1024 * kKiB + i * kPageBytes));
   for (; !owners.empty(); owners.pop_back()) pool_.put(owners.back());
-  for (int i = 0; i < 3; ++i) owners.push_back(take(1000 * kK));  // small pieces stay behind each
-  const PageRange one = take(512 * kK);
+  for (int i = 0; i < 3; ++i) owners.push_back(take(1000 * kKiB));  // small pieces stay behind each
+  const PageRange one = take(512 * kKiB);
   pool_.put(one);
-  EXPECT_EQ(moved(), 24 * kK + 28 * kK + 32 * kK) << "they are used where nothing else is there";
-  owners.push_back(take(1536 * kK));
+  EXPECT_EQ(moved(), 24 * kKiB + 28 * kKiB + 32 * kKiB) << "they are used where nothing else is there";
+  owners.push_back(take(1536 * kKiB));
   EXPECT_EQ(owners.back().address, one.address) << "grown";
   for (const PageRange& owner : owners) pool_.put(owner);
 }
 
 TEST_F(PoolBelowAChunk, TrimTakesWhatWasLeftBehindToo) {
-  pool_.put(take(1024 * kK));
-  const PageRange owner = take(256 * kK);
+  pool_.put(take(1024 * kKiB));
+  const PageRange owner = take(256 * kKiB);
   pool_.trim(0);
   EXPECT_EQ(pool_.bytes(), 0);
-  EXPECT_EQ(pool_.present(), 256 * kK);
-  EXPECT_EQ(mover_.present(), 256 * kK);
+  EXPECT_EQ(pool_.present(), 256 * kKiB);
+  EXPECT_EQ(mover_.present(), 256 * kKiB);
   pool_.put(owner);
-  EXPECT_EQ(take(256 * kK).address, owner.address);
+  EXPECT_EQ(take(256 * kKiB).address, owner.address);
   EXPECT_EQ(space_.used(), kChunkBytes);
 }
 

@@ -115,11 +115,7 @@ void Runtime::Impl::run(const Command& command) {
 void Runtime::Impl::evict(ExtentId id) {
   HostExtent& e = extents[id];
   if (e.kind == HostExtent::Kind::kSmall) small->on_evict(id);
-  auto to = space.take(e.range.bytes);
-  if (!to) {
-    pool->trim(0);
-    to = space.take(e.range.bytes);
-  }
+  auto to = pool->addresses(e.range.bytes);
   if (!to) die("the address space reserved for tensors is exhausted");
   if (Status status = mover->move_out(e.range.address, to->address, e.range.bytes); !status) {
     die(status.error().message());
