@@ -316,13 +316,19 @@ py::dict measure_disk(const std::string& directory, std::int64_t sample) {
   const host::DiskBandwidth& disk = measured.value();
   return py::dict(py::arg("read") = disk.read, py::arg("write") = disk.write,
                   py::arg("mixed_read") = disk.mixed_read, py::arg("mixed_write") = disk.mixed_write,
+                  py::arg("single_read") = disk.single_read, py::arg("single_write") = disk.single_write,
                   py::arg("sample") = disk.sample);
 }
 
-// 0 where pages do not move one by one.
-std::int64_t measure_page_cost() {
-  const auto measured = without_gil([] { return host::measure_page_cost(); });
-  return measured.ok() ? measured.value() : 0;
+// Nanoseconds; 0 where pages do not move one by one, and where a session runs.
+py::dict measure_moves(const std::string& directory) {
+  const auto pages = without_gil([] { return host::measure_page_cost(); });
+  const auto moves = without_gil([&] { return host::measure_move_cost(directory); });
+  const host::PageCost page = pages.ok() ? pages.value() : host::PageCost{};
+  const host::MoveCost move = moves.ok() ? moves.value() : host::MoveCost{};
+  return py::dict(py::arg("page_ns") = page.page, py::arg("fresh_mib_ns") = page.fresh_mib,
+                  py::arg("command_ns") = move.command, py::arg("transfer_ns") = move.transfer,
+                  py::arg("mib_ns") = move.mib);
 }
 
 py::dict fault_support() {
@@ -400,7 +406,7 @@ PYBIND11_MODULE(_core, module) {
   module.def("adopt", &adopt, arg("tensor"));
   module.def("memory_limits", &memory_limits);
   module.def("measure_disk", &measure_disk, arg("directory"), arg("sample"));
-  module.def("measure_page_cost", &measure_page_cost);
+  module.def("measure_moves", &measure_moves);
   module.def("fault_support", &fault_support);
   module.def("reinstall_fault_handler", &outsize::host::reinstall_fault_signal_handler);
   module.def("built_for_torch", [] { return std::string(TORCH_VERSION); });

@@ -19,8 +19,10 @@ void Link::submit(ExtentId extent, bool write, Urgency urgency, Bytes bytes, Nan
   transfer.urgency = urgency;
   transfer.bytes = bytes;
   transfer.order = ++order_;
+  if (busy()) advance(now);  // what runs may go on at another rate
   waiting_.push_back(transfer);
   start(write, now);
+  foresee();
 }
 
 void Link::promote(ExtentId extent, Urgency urgency) {
@@ -68,15 +70,29 @@ void Link::advance(Nanos now) {
 void Link::foresee() {
   for (const bool write : {false, true}) {
     Transfer& transfer = running_[write];
+    if (transfer.extent == kNoExtent) continue;
     transfer.ends = transfer.seen + transfer.until_first + scaled(transfer.left, kSecond, std::max<Bytes>(1, rate(write)));
   }
 }
 
 Bytes Link::rate(bool write) const {
-  const Bytes alone = write ? options_.write_rate : options_.read_rate;
-  if (running_[!write].extent == kNoExtent) return alone;
-  const Bytes mixed = write ? options_.mixed_write_rate : options_.mixed_read_rate;
-  return mixed > 0 ? mixed : alone * options_.mixed_percent / 100;
+  Bytes rate = write ? options_.write_rate : options_.read_rate;
+  if (running_[!write].extent != kNoExtent) {
+    const Bytes mixed = write ? options_.mixed_write_rate : options_.mixed_read_rate;
+    rate = mixed > 0 ? mixed : rate * options_.mixed_percent / 100;
+  }
+  const Bytes single = write ? options_.single_write_rate : options_.single_read_rate;
+  return single > 0 && single < rate ? std::min(rate, single * calls(write)) : rate;
+}
+
+// That could be under way in this direction.
+Bytes Link::calls(bool write) const {
+  const auto of = [](Bytes bytes) { return std::max<Bytes>(1, (bytes + kLinkCall - 1) / kLinkCall); };
+  Bytes count = of(running_[write].bytes);
+  for (const Transfer& transfer : waiting_) {
+    if (transfer.write == write) count += of(transfer.bytes);
+  }
+  return count;
 }
 
 bool Link::write_ends_first() const {

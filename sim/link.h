@@ -1,5 +1,6 @@
 // The modelled disk: one read and one write at a time, each with latency and bandwidth, which is less
-// while the other runs as well; what is asked for more urgently goes first. Faults and slow transfers
+// while the other runs as well, and while too little is asked for to keep the disk busy; what is asked for
+// more urgently goes first. Faults and slow transfers
 // come from a seed. Integer time.
 #pragma once
 
@@ -10,12 +11,17 @@
 
 namespace outsize::sim {
 
+inline constexpr Bytes kLinkCall = 4 * kMiB;  // as platforms/host/io_pool.cpp cuts them
+
 struct LinkOptions {
   Bytes read_rate = 1'000'000'000;   // bytes a second
   Bytes write_rate = 1'000'000'000;
   int mixed_percent = 60;            // of these rates while the other direction is busy ...
   Bytes mixed_read_rate = 0;         // ... or these rates, where they are known
   Bytes mixed_write_rate = 0;
+  // With one call under way, where that is known: transfers are made in calls of kLinkCall bytes at most,
+  // those that wait are taken to run beside the first, and together they are not faster than the rates above.
+  Bytes single_read_rate = 0, single_write_rate = 0;
   Nanos latency = 100'000;
   std::uint64_t seed = 1;
   std::uint64_t fail_one_in = 0;     // transfers; 0: none fails
@@ -55,6 +61,7 @@ class Link {
   void advance(Nanos now);
   void foresee();
   Bytes rate(bool write) const;
+  Bytes calls(bool write) const;
   bool write_ends_first() const;
 
   LinkOptions options_;

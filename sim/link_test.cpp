@@ -51,6 +51,22 @@ TEST(Link, RatesBesideTheOtherDirectionMayBeKnown) {
   EXPECT_EQ(link.next_end(), 2'002'000 + (500'000 - 100'100) * 2);
 }
 
+TEST(Link, ASingleCallIsSlower) {
+  LinkOptions options = plain();
+  options.single_read_rate = 400'000'000;
+  options.latency = 0;
+  Link link(options);
+  link.submit(1, false, Urgency::kDemand, 800'000, 0);
+  EXPECT_EQ(link.next_end(), 2'000'000);
+  link.submit(2, false, Urgency::kDemand, 800'000, 1'000'000);  // half is left: two calls
+  EXPECT_EQ(link.next_end(), 1'000'000 + 500'000);
+  EXPECT_EQ(link.take().extent, 1U);
+  EXPECT_EQ(link.next_end(), 1'500'000 + 2'000'000) << "alone again";
+  EXPECT_EQ(link.take().extent, 2U);
+  link.submit(3, false, Urgency::kDemand, 2 * kLinkCall + 1, 9'000'000);  // three calls: the disk's full rate
+  EXPECT_EQ(link.next_end(), 9'000'000 + 2 * kLinkCall + 1);
+}
+
 TEST(Link, TheMoreUrgentGoesFirstInOrderOfArrival) {
   Link link(plain());
   link.submit(1, false, Urgency::kPrefetch, 1000, 0);

@@ -14,7 +14,7 @@ constexpr unsigned kAskEvery = 1024;  // turns between two looks at `cancelled`
 SimDriver::SimDriver(const Program& program, const SimOptions& options)
     : program_(program), options_(options),
       log_([this](std::string_view line) { result_.log += line; }), checker_(options.budget),
-      link_(options.link), pages_(options.page), random_(options.link.seed + 1) {
+      link_(options.link), work_(options.costs), random_(options.link.seed + 1) {
   objects_.resize(program.objects);
   cast_.extents.resize(program.objects, kNoExtent);
   Policy policy = this->policy();
@@ -159,7 +159,7 @@ bool SimDriver::perform(ThreadId id, Thread& t, const Action& action) {
     case Action::Kind::kBirth: return birth(id, t, action);
     case Action::Kind::kPin: return pin(id, t, action);
     case Action::Kind::kWork: {
-      const Nanos duration = action.duration + pages_.owed();
+      const Nanos duration = action.duration + work_.owed();
       t.time = now_ + duration;
       if (timeline_) tell_work(t, duration);
       return true;

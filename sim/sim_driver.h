@@ -19,7 +19,7 @@
 #include "core/trace/timeline.h"
 #include "sim/link.h"
 #include "sim/oracle.h"
-#include "sim/page_work.h"
+#include "sim/move_work.h"
 #include "sim/program.h"
 #include "sim/sim_memory.h"
 
@@ -33,7 +33,7 @@ struct SimOptions {
   std::uint64_t no_slot_one_in = 0;  // transfers that fail before they begin, for want of room excepted
   Bytes spill_limit = 0;             // room below; 0: as much as is wanted
   Nanos plan_every = 150'000;        // between plans on the op path
-  Nanos page = 0;                    // what handling a small page takes the program (page_work.h)
+  MoveCosts costs;                   // of the program, for what moves
   bool judge = true;
   bool keep_log = false;
   Timeline* timeline = nullptr;      // is told what happens when; outlives the driver
@@ -143,7 +143,7 @@ class SimDriver {
   check::Checker checker_;
   SimMemory memory_;
   Link link_;
-  PageWork pages_;
+  MoveWork work_;
   Random random_;
   std::vector<Thread> threads_;
   std::vector<Object> objects_;

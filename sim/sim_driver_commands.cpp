@@ -64,8 +64,9 @@ void SimDriver::obey(const Command& command) {
       break;
     case Command::Kind::kEvict:
       memory_.evicted(id);
-      pages_.handled(bytes_[id]);
-      pages_.put(bytes_[id]);
+      work_.command();
+      work_.handled(bytes_[id]);
+      work_.put(bytes_[id]);
       break;
     case Command::Kind::kFetch:
     case Command::Kind::kWrite: {
@@ -78,7 +79,8 @@ void SimDriver::obey(const Command& command) {
         roomless_.push_back(id);
         break;
       }
-      if (write) pages_.handled(bytes_[id]);
+      work_.command();
+      if (write) work_.handled(bytes_[id]);
       if (random_.one_in(options_.no_slot_one_in)) {
         unslotted_[write].push_back(id);
       } else {
@@ -93,11 +95,11 @@ void SimDriver::obey(const Command& command) {
       break;
     case Command::Kind::kAbandon:
       staged_[id] = false;
-      pages_.put(bytes_[id]);
+      work_.put(bytes_[id]);
       break;
     case Command::Kind::kUnguard:
       memory_.unguarded(id);
-      pages_.handled(bytes_[id]);
+      work_.handled(bytes_[id]);
       break;
     case Command::Kind::kForget:
       memory_.forgotten(id);
@@ -106,8 +108,8 @@ void SimDriver::obey(const Command& command) {
       break;
     case Command::Kind::kRelease:
       give_slot(id);
-      if (table_[id].guarded) pages_.handled(bytes_[id]);
-      if (table_[id].resident_at_death || staged_[id]) pages_.put(bytes_[id]);
+      if (table_[id].guarded) work_.handled(bytes_[id]);
+      if (table_[id].resident_at_death || staged_[id]) work_.put(bytes_[id]);
       staged_[id] = false;
       memory_.released(id);
       free_ids_.push_back(id);
@@ -123,7 +125,7 @@ void SimDriver::obey(const Command& command) {
 }
 
 void SimDriver::take_pages(ExtentId id) {
-  pages_.take(bytes_[id], engine_->free());
+  work_.take(bytes_[id], engine_->free());
 }
 
 // Somebody is told that no room can be had for `missing` bytes. Where the next tier is all that ever
@@ -229,6 +231,7 @@ void SimDriver::finish_transfer() {
   const Transfer transfer = link_.take();
   now_ = std::max(now_, transfer.ends);
   if (timeline_) tell_transfer(transfer);
+  work_.transferred(transfer.bytes);
   if (transfer.write) memory_.write_ends(transfer.extent, transfer.fails);
   Input input;
   input.kind = transfer.write ? Input::Kind::kWriteDone : Input::Kind::kReadDone;

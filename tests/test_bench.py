@@ -135,6 +135,16 @@ def test_a_prediction_stands_beside_what_was_measured() -> None:
     assert "simulated before any of these ran" in "".join(results.footnotes(outcome))
 
 
+def test_a_machine_that_drifted_takes_no_part_in_the_ratio() -> None:
+    room = finished("room", "outsize", [None] + [4.0] * 7, budget=runner.ample(100 * MIB), predicted_seconds=2.0)
+    ours = finished("ours", "outsize", [None] + [8.0] * 7, budget=5, predicted_seconds=3.0)
+    outcome = outcome_of(room, ours)
+    assert [outcome.drift_free_error(run) for run in outcome.runs] == [None, -0.25]
+    assert [results.cells(outcome, run)[-2] for run in outcome.runs] == ["2 s (-50%)", "3 s (-62%, ratio -25%)"]
+    assert "how the machine drifted" in "".join(results.footnotes(outcome))
+    assert outcome_of(ours).drift_free_error(ours) is None
+
+
 def test_predictions_are_written_before_anything_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

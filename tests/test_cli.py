@@ -389,8 +389,9 @@ def test_doctor_says_what_the_machine_offers(run_outsize, tmp_path: Path) -> Non
     assert found["disk"]["read"] > 0 and found["disk"]["mixed_write"] > 0
     assert found["memory"]["total"] > found["memory"]["available"] > 0
     assert isinstance(found["faults"]["userfaultfd"], bool)
-    assert 0 <= found["faults"]["page_ns"] < 100_000
-    assert (found["faults"]["page_ns"] > 0) == (found["faults"]["userfaultfd"] and found["faults"]["write_protect"])
+    assert 0 <= found["moves"]["page_ns"] < 100_000
+    assert (found["moves"]["page_ns"] > 0) == (found["faults"]["userfaultfd"] and found["faults"]["write_protect"])
+    assert found["moves"]["command_ns"] > 0 and found["moves"]["transfer_ns"] > 0
     spoken = run_outsize("doctor", "--sample", "8MiB", "--spill-dir", "/var/tmp").stdout
     for word in ("memory", "disk alone", "disk mixed", "page faults", "torch"):
         assert word in spoken

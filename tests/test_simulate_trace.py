@@ -113,6 +113,17 @@ def test_every_profile_says_where_its_numbers_are_from() -> None:
         assert device_of(name)["read"] >= device_of(name)["mixed_read"] > 0
 
 
+def test_a_program_that_leaves_cores_idle_pays_less_for_io_threads() -> None:
+    from outsize.device import at_the_programs_expense
+
+    device = {"read": 1, "command_ns": 5, "transfer_ns": 100, "mib_ns": 40}
+    for meta, transfer, mib in (
+        ('{"threads": 1, "cores": 4}', 25, 10), ('{"threads": 4, "cores": 4}', 100, 40),
+        ('{"threads": 9, "cores": 4}', 100, 40), ("", 100, 40), ("no JSON", 100, 40), ('{"cores": "x"}', 100, 40),
+    ):  # fmt: skip
+        assert at_the_programs_expense(device, meta) == device | {"transfer_ns": transfer, "mib_ns": mib}, meta
+
+
 def test_an_op_that_does_not_fit_is_told(recorded: Path) -> None:
     words = ("run.trace", "--device", "slow.json", "--budget", "100%,5MiB")
     said = outsize(recorded, "simulate", *words).stdout

@@ -24,6 +24,7 @@ namespace {
 constexpr Bytes kTransfer = 4 * kMiB;
 constexpr int kThreads = 4;
 constexpr std::size_t kLanes = 4;  // transfers of one part under way at once
+constexpr Bytes kSingle = 256 * kMiB;  // enough for one lane
 constexpr std::size_t kMaxParts = 2;
 
 // Moves whole slots through a pool of threads and measures how long that takes.
@@ -38,7 +39,7 @@ class DiskProbe {
       : fd_(fd), memory_(memory),
         pool_(IoPool::create(kThreads, [this](const IoResult& result) { next(result); })) {}
   // Bytes a second of every part, all of them under way together until the first ends.
-  Result<std::vector<Bytes>> run(const std::vector<Part>& parts);
+  Result<std::vector<Bytes>> run(const std::vector<Part>& parts, std::size_t lanes = kLanes);
 
  private:
   void submit(std::size_t lane);
@@ -90,15 +91,15 @@ void DiskProbe::next(const IoResult& result) {
   submit(result.token);
 }
 
-Result<std::vector<Bytes>> DiskProbe::run(const std::vector<Part>& parts) {
+Result<std::vector<Bytes>> DiskProbe::run(const std::vector<Part>& parts, std::size_t lanes) {
   std::unique_lock lock(mutex_);
   parts_ = parts;
   asked_.assign(parts.size(), 0);
   moved_.assign(parts.size(), 0);
   ending_ = false;
-  busy_ = parts.size() * kLanes;
+  busy_ = parts.size() * lanes;
   const auto start = std::chrono::steady_clock::now();
-  for (std::size_t lane = 0; lane < parts.size() * kLanes; ++lane) submit(lane);
+  for (std::size_t lane = 0; lane < parts.size() * lanes; ++lane) submit(lane);
   all_done_.wait(lock, [this] { return busy_ == 0; });
   if (!status_) return status_.error();
   const double seconds =
@@ -174,12 +175,20 @@ Result<DiskBandwidth> measure_disk(const std::string& directory, Bytes sample) {
   if (!read) return read.error();
   auto mixed = probe.run({read_first, write_second});
   if (!mixed) return mixed.error();
+  Slot part = *first;
+  part.bytes = std::min(sample, kSingle);
+  auto single_write = probe.run({{IoRequest::Kind::kWrite, &part}}, 1);
+  if (!single_write) return single_write.error();
+  auto single_read = probe.run({{IoRequest::Kind::kRead, &part}}, 1);
+  if (!single_read) return single_read.error();
   DiskBandwidth speed;
   speed.sample = sample;
   speed.write = write.value()[0];
   speed.read = read.value()[0];
   speed.mixed_read = mixed.value()[0];
   speed.mixed_write = mixed.value()[1];
+  speed.single_read = single_read.value()[0];
+  speed.single_write = single_write.value()[0];
   return speed;
 }
 

@@ -18,13 +18,27 @@ MemoryLimits memory_limits();
 
 struct DiskBandwidth {  // bytes a second, sustained over `sample` bytes each
   Bytes read = 0, write = 0, mixed_read = 0, mixed_write = 0, sample = 0;
+  Bytes single_read = 0, single_write = 0;  // with one call under way
 };
 // Writes and reads back a scratch spill file in `directory`; takes seconds.
 Result<DiskBandwidth> measure_disk(const std::string& directory, Bytes sample);
 
-// What moving or guarding a small page takes an op's thread, in nanoseconds. Takes tens of milliseconds. An
-// error where userfaultfd is not to be had: mremap moves tables of pages, which costs next to nothing.
-Result<Nanos> measure_page_cost();
+// Nanoseconds of an op's thread. Takes tens of milliseconds. An error where userfaultfd is not to be had: mremap
+// moves tables of pages, which costs next to nothing.
+struct PageCost {
+  Nanos page = 0;       // moving or guarding a small page
+  Nanos fresh_mib = 0;  // a MiB of small pages that come from the system
+};
+Result<PageCost> measure_page_cost();
+
+// What moving extents between RAM and the spill file takes the processors, pages apart, in nanoseconds. Takes
+// about two seconds, and a session of its own: an error while there is another.
+struct MoveCost {
+  Nanos command = 0;   // of an op's thread, for a read, write or eviction
+  Nanos transfer = 0;  // of the I/O threads, for a read or write ...
+  Nanos mib = 0;       // ... and for each MiB of it
+};
+Result<MoveCost> measure_move_cost(const std::string& directory);
 
 struct FaultSupport {
   bool userfaultfd = false, kernel_faults = false, move = false, write_protect = false;

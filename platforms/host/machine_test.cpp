@@ -99,7 +99,8 @@ TEST(Machine, MeasuresADiskAndRefusesWhatIsNone) {
   auto speed = measure_disk("/var/tmp", 16 * kMiB);
   ASSERT_TRUE(speed.ok()) << speed.error().message();
   EXPECT_EQ(speed->sample, 16 * kMiB);
-  for (const Bytes value : {speed->read, speed->write, speed->mixed_read, speed->mixed_write}) {
+  for (const Bytes value : {speed->read, speed->write, speed->mixed_read, speed->mixed_write, speed->single_read,
+                            speed->single_write}) {
     EXPECT_GT(value, kMiB);
     EXPECT_LT(value, 1000 * kGiB);
   }
@@ -113,8 +114,18 @@ TEST(Machine, MeasuresWhatAPageCosts) {
     GTEST_SKIP() << cost.error().message();
   }
   ASSERT_TRUE(cost.ok()) << cost.error().message();
-  EXPECT_GT(*cost, 5);
-  EXPECT_LT(*cost, 100'000);
+  EXPECT_GT(cost->page, 5);
+  EXPECT_LT(cost->page, 100'000);
+  EXPECT_GT(cost->fresh_mib, 1000);
+}
+
+TEST(Machine, MeasuresWhatAMoveCosts) {
+  auto cost = measure_move_cost(".");
+  ASSERT_TRUE(cost.ok()) << cost.error().message();
+  EXPECT_GT(cost->command, 100);
+  EXPECT_GT(cost->transfer, 100);
+  EXPECT_GE(cost->mib, 0);
+  EXPECT_FALSE(measure_move_cost("/no/such/place").ok());
 }
 
 TEST(Machine, FaultSupportGivesAReasonWhereItLacks) {

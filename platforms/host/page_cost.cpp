@@ -1,5 +1,5 @@
 // What it takes to move and guard a small page on this machine, beside a thread that keeps another core busy
-// in the same address space, as a kernel's threads do: every core's TLB has to be told.
+// in the same address space, as a kernel's threads do: every core's TLB has to be told. And what fresh ones take.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace outsize::host {
 namespace {
 
-constexpr Bytes kArena = 8 * kMiB;
+constexpr Bytes kArena = 128 * kMiB;
 constexpr Bytes kMoved = kMiB;  // half a chunk: never a huge page
 constexpr int kRounds = 8, kBatches = 9;
 
@@ -28,9 +28,24 @@ Status round(PageMover& mover, char* here, char* there) {
   return mover.move_out(there, here, kMoved);
 }
 
-Result<Nanos> cost_in(char* arena) {
+// Ranges that are no whole chunk, as many as fit, so that what the system has lying ready is not enough.
+Result<Nanos> fresh_mib_in(PageMover& mover, char* arena) {
+  const Nanos began = monotonic_now();
+  for (Bytes at = 0; at < kArena; at += kChunkBytes) {
+    if (Status status = mover.populate(arena + at, kMoved); !status) return status.error();
+  }
+  const Nanos took = monotonic_now() - began;
+  for (Bytes at = 0; at < kArena; at += kChunkBytes) {
+    if (Status status = mover.discard(arena + at, kMoved); !status) return status.error();
+  }
+  return took * kMiB / (kArena / kChunkBytes * kMoved);
+}
+
+Result<PageCost> cost_in(char* arena) {
   auto mover = make_page_mover(FaultMechanism::kUserfaultfd, arena, kArena, [](const Fault&) {});
   if (!mover) return mover.error();
+  const auto fresh = fresh_mib_in(**mover, arena);
+  if (!fresh) return fresh.error();
   if (Status status = (*mover)->populate(arena, kMoved); !status) return status.error();
   for (Bytes at = 0; at < kMoved; at += kPageBytes) arena[at] = 1;
   std::atomic<bool> done{false};
@@ -45,17 +60,17 @@ Result<Nanos> cost_in(char* arena) {
   done = true;
   if (!status) return status.error();
   std::nth_element(took.begin(), took.begin() + kBatches / 2, took.end());
-  return took[kBatches / 2] / (4 * kRounds * (kMoved / kPageBytes));
+  return PageCost{took[kBatches / 2] / (4 * kRounds * (kMoved / kPageBytes)), fresh.value()};
 }
 
 }  // namespace
 
-Result<Nanos> measure_page_cost() {
+Result<PageCost> measure_page_cost() {
   const std::size_t bytes = static_cast<std::size_t>(kArena + kChunkBytes);
   void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return os_error(ErrorCode::kUnsupported, "mmap", errno);
   const auto address = static_cast<Bytes>(reinterpret_cast<std::uintptr_t>(memory));
-  const Result<Nanos> cost = cost_in(reinterpret_cast<char*>(round_up(address, kChunkBytes)));
+  const Result<PageCost> cost = cost_in(reinterpret_cast<char*>(round_up(address, kChunkBytes)));
   munmap(memory, bytes);
   return cost;
 }

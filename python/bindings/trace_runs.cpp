@@ -127,8 +127,16 @@ LinkOptions link_of(const py::dict& device) {
   link.write_rate = device["write"].cast<Bytes>();
   link.mixed_read_rate = device["mixed_read"].cast<Bytes>();
   link.mixed_write_rate = device["mixed_write"].cast<Bytes>();
+  if (device.contains("single_read")) link.single_read_rate = device["single_read"].cast<Bytes>();
+  if (device.contains("single_write")) link.single_write_rate = device["single_write"].cast<Bytes>();
   link.latency = device["latency_ns"].cast<Nanos>();
   return link;
+}
+
+// Nanoseconds, each where the device says it.
+MoveCosts costs_of(const py::dict& device) {
+  const auto said = [&](const char* name) { return device.contains(name) ? device[name].cast<Nanos>() : Nanos{0}; };
+  return {.page = said("page_ns"), .fresh = said("fresh_mib_ns"), .command = said("command_ns"), .transfer = said("transfer_ns"), .mebibyte = said("mib_ns")};
 }
 
 SimResult impossible(const char* why) {
@@ -177,7 +185,7 @@ py::dict run(Recorded& self, const std::string& policy, Bytes budget, const py::
     options.spill_limit = spill_limit;
     options.judge = judge;
     options.link = link_of(device);
-    if (device.contains("page_ns")) options.page = device["page_ns"].cast<Nanos>();
+    options.costs = costs_of(device);
     options.cancelled = interrupted;
     options.timeline = timeline.get();
     result = run_engine(self.extents(), options);

@@ -42,7 +42,8 @@ def examine(spill_dir: str, sample: str | int) -> dict[str, Any]:
             **free_space(directory),
             **disk,
         },
-        "faults": {**core.fault_support(), "page_ns": core.measure_page_cost()},
+        "faults": dict(core.fault_support()),
+        "moves": dict(core.measure_moves(directory)) if "error" not in disk else {},
         "torch": {"built_for": core.built_for_torch(), "supported": True},
     }
 
@@ -106,11 +107,29 @@ def lines(found: dict[str, Any]) -> list[tuple[str, str]]:
                 f" (over {format_bytes(disk['sample'])} each, on a machine as busy as now)",
             )
         )
+        result.append(
+            ("one transfer", f"read {_rate(disk['single_read'])}, write {_rate(disk['single_write'])}, with no other")
+        )
     result.append(("page faults", _mechanism(faults)))
-    if faults["page_ns"]:
-        per_mib = faults["page_ns"] * MIB // PAGE
-        result.append(("page moves", f"{per_mib / 1000:.0f} us a MiB of small pages; of huge ones next to nothing"))
+    result += _moves(found["moves"])
     result.append(("torch", f"{found['machine'].get('torch', '?')}, supported"))
+    return result
+
+
+def _moves(moves: dict[str, int]) -> list[tuple[str, str]]:
+    """What they take beside the disk's time; nothing where it is not known."""
+    result = []
+    if moves.get("page_ns"):
+        per_mib = moves["page_ns"] * MIB // PAGE
+        result.append(("page moves", f"{per_mib / 1000:.0f} us a MiB of small pages; of huge ones next to nothing"))
+    if moves.get("command_ns"):
+        result.append(
+            (
+                "processor time",
+                f"{moves['command_ns'] / 1000:.0f} us of the program a read, write or eviction; of other threads"
+                f" {moves['transfer_ns'] / 1000:.0f} us a transfer, {moves['mib_ns'] / 1000:.0f} us a MiB",
+            )
+        )
     return result
 
 

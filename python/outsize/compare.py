@@ -16,7 +16,7 @@ from outsize import simulate
 from outsize.choices import named_budgets, named_policies
 from outsize.cli import Parser, fail, output_file
 from outsize.progress import progress
-from outsize.device import PROFILES, device_of, retimed
+from outsize.device import PROFILES, at_the_programs_expense, device_of, retimed
 from outsize.simulate import Sim, TraceProgram, limit_seconds, per_step, step_seconds, verdict
 from outsize.units import GIB, format_bytes, format_count, format_seconds
 
@@ -111,6 +111,7 @@ class Comparison:
             fewest = cache(trace.program.fewest)
             for name, device in self.devices.items():
                 program = self.timed(trace, device)
+                device = at_the_programs_expense(device, program.meta)
                 plain = step_seconds(program.run("ondemand", 2 * program.peak + GIB, device))
                 for written, budget in trace.budgets:
                     for policy in self.policies:

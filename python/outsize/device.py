@@ -11,25 +11,45 @@ from pathlib import Path
 from typing import Any
 
 from outsize.cli import fail
+from outsize.trace import meta_of
 
 PROFILES = {path.stem: path for path in sorted((Path(__file__).parent / "device_profiles").glob("*.json"))}
 RATES = ("read", "write", "mixed_read", "mixed_write")
+# Nanoseconds that moving takes beside the disk's time: a small page that moves or is guarded; a MiB of fresh pages; a
+# read, write or eviction of the program's thread; and of the I/O threads, a transfer and each MiB of it.
+MOVES = ("page_ns", "fresh_mib_ns", "command_ns", "transfer_ns", "mib_ns")
 ROOFLINE = ("flops", "bytes", "op_ns")
+# With one call of the system under way; 0 where a device does not say: one is as fast as several.
+SINGLE = ("single_read", "single_write")
 # What a transfer takes before its first byte, where a device does not say: an NVMe's.
 LATENCY_NS = 100_000
+
+
+def costs_of(moves: dict[str, Any]) -> dict[str, int]:
+    return {name: int(moves.get(name, 0)) for name in MOVES}
+
+
+def at_the_programs_expense(device: dict[str, Any], meta: str) -> dict[str, Any]:
+    """I/O threads take processors from a program as far as it keeps them busy: with fewer threads than there are
+    cores, the less. `meta` is the trace's."""
+    threads, cores = (value if isinstance(value := meta_of(meta).get(name), int) and value > 0 else 1
+                      for name in ("threads", "cores"))  # fmt: skip
+    share = min(threads, cores) / cores
+    return device | {name: int(device.get(name, 0) * share) for name in ("transfer_ns", "mib_ns")}
 
 
 def device_of(path: str) -> dict[str, Any]:
     """Bytes a second and nanoseconds; `compute`, where ops take other times than recorded: floating point operations
     and bytes of memory a second, and the least that an op takes, in nanoseconds; `page_ns`, what moving or guarding a
-    small page of RAM takes the program: nothing where a device does not say."""
+    small page of RAM takes the program, and what else moving takes (MOVES): nothing where a device does not say."""
     try:
         with open(PROFILES.get(path, path)) as file:
             found = json.load(file)
         disk, roofline = found["disk"], found.get("compute")
         device: dict[str, Any] = {name: int(disk[name]) for name in RATES}
+        device |= {name: int(disk.get(name, 0)) for name in SINGLE}
         device["latency_ns"] = int(disk.get("latency_ns", LATENCY_NS))
-        device["page_ns"] = int(found.get("faults", {}).get("page_ns", 0))
+        device |= costs_of(found.get("moves", {}))
         if roofline is not None:
             device["compute"] = {name: int(roofline[name]) for name in ROOFLINE}
         if "name" in found:

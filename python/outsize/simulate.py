@@ -11,7 +11,7 @@ from typing import Any, Protocol, cast
 
 from outsize.choices import named_budgets, named_policies
 from outsize.cli import Parser, fail
-from outsize.device import PROFILES, device_of, retimed
+from outsize.device import PROFILES, at_the_programs_expense, device_of, retimed
 from outsize.progress import progress
 from outsize.simulator import load_simulator
 from outsize.units import GIB, SMALLEST_SHARE, format_bytes, format_count, format_seconds
@@ -171,6 +171,7 @@ def simulate_trace(sim: Sim, args: argparse.Namespace) -> dict[str, Any]:
     device = device_of(args.device)
     with progress(f"Reading {args.trace}"):
         program = sim.TraceProgram(args.trace, device.get("compute"))
+    device = at_the_programs_expense(device, program.meta)
     with progress("Simulating with room for all"):
         plain = program.run("ondemand", 2 * program.peak + GIB, device)
     if verdict(plain):

@@ -227,4 +227,4 @@ def measure_disk(args: argparse.Namespace) -> tuple[dict[str, Any], dict[str, An
         fail(done.stderr.strip().removeprefix("outsize: "))
     found = json.loads(done.stdout)
     software = {k: v for k, v in found["machine"].items() if k.startswith("torch")}
-    return ({} if args.no_disk else found["disk"] | {"page_ns": found["faults"]["page_ns"]}), software
+    return ({} if args.no_disk else found["disk"] | {"moves": found["moves"]}), software

@@ -65,6 +65,16 @@ class Outcome:
         median = self.median(run)
         return run.predicted_seconds / median - 1 if median and run.predicted_seconds else None
 
+    def drift_free_error(self, run: Run) -> float | None:
+        """The same of the step over that with room for all (`--ample`), predicted and measured: a machine that is
+        slower or faster than when the trace was recorded takes no part in it."""
+        policy, budget = run.enable.get("policy"), ample(self.peak_tensor_bytes)
+        room = next((r for r in self.runs if r.budget == budget and r.enable.get("policy") == policy), run)
+        mine, all_fits = self.median(run), self.median(room)
+        if room is run or not (mine and all_fits and run.predicted_seconds and room.predicted_seconds):
+            return None
+        return run.predicted_seconds / room.predicted_seconds / (mine / all_fits) - 1
+
     def losses_equal(self, run: Run) -> bool | None:
         """Whether every loss has plain's bits; None: nothing to compare."""
         reference = self.plain or next((r for r in self.runs if r.losses and not r.failure), None)
@@ -119,6 +129,7 @@ class Outcome:
             "predicted_step_seconds": run.predicted_seconds,
             "predicted_steps": run.predicted_steps,
             "prediction_error": self.prediction_error(run),
+            "prediction_error_against_ample": self.drift_free_error(run),
             "losses": run.losses,
             "losses_equal": self.losses_equal(run),
             "imports_rss_bytes": run.imports_rss,
@@ -158,15 +169,16 @@ def cells(outcome: Outcome, run: Run) -> list[str]:
         format_bytes(down) if down is not None else "-",
         f"{stall:.2f} s" if stall is not None else "-",
         f"{median / limit[0]:.2f} ({limit[1]})" if limit and median else "-",
-        _predicted(run, outcome.prediction_error(run)),
+        _predicted(run, outcome.prediction_error(run), outcome.drift_free_error(run)),
         equal,
     ]
 
 
-def _predicted(run: Run, error: float | None) -> str:
+def _predicted(run: Run, error: float | None, drift_free: float | None) -> str:
     if run.predicted_seconds is None:
         return "-"
-    return f"{run.predicted_seconds:.3g} s" + (f" ({error:+.0%})" if error is not None else "")
+    errors = ([] if error is None else [f"{error:+.0%}"]) + ([] if drift_free is None else [f"ratio {drift_free:+.0%}"])
+    return f"{run.predicted_seconds:.3g} s" + (f" ({', '.join(errors)})" if errors else "")
 
 
 def print_table(outcome: Outcome, stream: TextIO | None = None) -> None:
@@ -214,6 +226,8 @@ def footnotes(outcome: Outcome) -> list[str]:
         )
     if any(run.predicted_seconds for run in outcome.runs):
         lines.append("predicted: simulated before any of these ran, from a trace with room for all and the disk before.")
+    if any(outcome.drift_free_error(run) is not None for run in outcome.runs):
+        lines.append("ratio: of the step over that with room for all, which leaves out how the machine drifted since.")
     lines.append(f"Steps in seconds, {outcome.warmup} warm-up | {outcome.steps} counted, in turns:")
     for run in outcome.runs:
         times = [f"{time:.3g}" if time is not None else "(built)" for time in run.step_seconds]

@@ -1,4 +1,4 @@
-#include "sim/page_work.h"
+#include "sim/move_work.h"
 
 #include <gtest/gtest.h>
 
@@ -14,8 +14,8 @@ constexpr Bytes kNoLimit = std::numeric_limits<Bytes>::max();
 constexpr Nanos kPage = 100;
 constexpr Nanos pages(Bytes bytes) { return bytes / kPageBytes * kPage; }
 
-TEST(PageWork, OnlySmallPagesArePaidFor) {
-  PageWork work(kPage);
+TEST(MoveWork, OnlySmallPagesArePaidFor) {
+  MoveWork work({.page = kPage});
   work.handled(3 * kChunkBytes);
   EXPECT_EQ(work.owed(), 0);
   work.handled(kChunkBytes + 768 * kKiB);
@@ -25,8 +25,8 @@ TEST(PageWork, OnlySmallPagesArePaidFor) {
   EXPECT_EQ(work.owed(), kPage) << "a page has to be handled whole";
 }
 
-TEST(PageWork, WhatLiesReadyIsFree) {
-  PageWork work(kPage);
+TEST(MoveWork, WhatLiesReadyIsFree) {
+  MoveWork work({.page = kPage});
   work.put(kMiB);
   work.take(kMiB, kNoLimit);
   work.put(kMiB);
@@ -39,8 +39,8 @@ TEST(PageWork, WhatLiesReadyIsFree) {
   EXPECT_EQ(work.owed(), pages(512 * kKiB));
 }
 
-TEST(PageWork, WhatIsPutTogetherIsPaidFor) {
-  PageWork work(kPage);
+TEST(MoveWork, WhatIsPutTogetherIsPaidFor) {
+  MoveWork work({.page = kPage});
   work.put(512 * kKiB);
   work.put(300 * kKiB);
   work.take(768 * kKiB, kNoLimit);
@@ -52,8 +52,8 @@ TEST(PageWork, WhatIsPutTogetherIsPaidFor) {
   EXPECT_EQ(work.pooled(), 2 * kChunkBytes + 4 * kKiB);
 }
 
-TEST(PageWork, ThePoolMakesWay) {
-  PageWork work(kPage);
+TEST(MoveWork, ThePoolMakesWay) {
+  MoveWork work({.page = kPage});
   for (int i = 0; i < 4; ++i) work.put(kMiB);
   work.take(kMiB, 2 * kMiB);
   EXPECT_EQ(work.pooled(), 2 * kMiB);
@@ -61,8 +61,23 @@ TEST(PageWork, ThePoolMakesWay) {
   EXPECT_EQ(work.pooled(), 0);
 }
 
+TEST(MoveWork, CommandsTransfersAndFreshPagesHaveTheirPrice) {
+  MoveWork work({.page = kPage, .fresh = 1000, .command = 7, .transfer = 20, .mebibyte = 4});
+  work.command();
+  EXPECT_EQ(work.owed(), 7);
+  work.transferred(3 * kMiB);
+  EXPECT_EQ(work.owed(), 20 + 3 * 4);
+  work.take(5 * kMiB, kNoLimit);
+  EXPECT_EQ(work.owed(), 5 * 1000);
+  EXPECT_EQ(work.made(), 5 * kMiB);
+  work.put(5 * kMiB);
+  work.take(5 * kMiB, kNoLimit);
+  EXPECT_EQ(work.owed(), 0) << "warm";
+  EXPECT_EQ(work.made(), 5 * kMiB);
+}
+
 // Every chunk of this program is whole but for a half: what moves has small pages.
-TEST(PageWork, ARunPaysForWhatMoves) {
+TEST(MoveWork, ARunPaysForWhatMoves) {
   TrainingOptions loop;
   loop.weight = loop.activation = kChunkBytes + kMiB;
   const Program program = training_program(loop);
@@ -70,7 +85,7 @@ TEST(PageWork, ARunPaysForWhatMoves) {
     SimOptions options;
     options.budget = peak_bytes(program) * percent / 100;
     options.policy = "ondemand";
-    options.page = page;
+    options.costs.page = page;
     const SimResult result = SimDriver(program, options).run();
     EXPECT_TRUE(result.problems.empty());
     return result;
@@ -82,8 +97,8 @@ TEST(PageWork, ARunPaysForWhatMoves) {
   EXPECT_GE(paid.time - paid.stall - (free.time - free.stall), free.stats.evictions * pages(kMiB));
 }
 
-TEST(PageWork, WithoutACostNothingIsKept) {
-  PageWork work(0);
+TEST(MoveWork, WithoutACostNothingIsKept) {
+  MoveWork work(MoveCosts{});
   work.put(kMiB);
   work.handled(kMiB);
   EXPECT_EQ(work.pooled(), 0);

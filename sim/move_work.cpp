@@ -1,34 +1,35 @@
-#include "sim/page_work.h"
+#include "sim/move_work.h"
 
 #include <algorithm>
 #include <iterator>
 
 namespace outsize::sim {
 
-void PageWork::remove(std::map<Bytes, int>::iterator at) {
+void MoveWork::remove(std::map<Bytes, int>::iterator at) {
   pooled_ -= at->first;
   if (--at->second == 0) ranges_.erase(at);
 }
 
-void PageWork::put(Bytes bytes) {
-  if (page_ == 0 || bytes == 0) return;
+void MoveWork::put(Bytes bytes) {
+  if (costs_.page == 0 || bytes == 0) return;
   ++ranges_[bytes];
   pooled_ += bytes;
 }
 
-void PageWork::take(Bytes bytes, Bytes most) {
-  if (page_ == 0) return;
+void MoveWork::take(Bytes bytes, Bytes most) {
+  if (costs_.page == 0) return;
   if (const auto same = ranges_.find(bytes); same != ranges_.end()) {
     remove(same);
   } else if (bytes >= kChunkBytes) {
-    for (Bytes whole = bytes / kChunkBytes * kChunkBytes; whole > 0;) {
-      if (ranges_.empty() || std::prev(ranges_.end())->first < kChunkBytes) break;  // the rest is fresh
+    Bytes whole = bytes / kChunkBytes * kChunkBytes;
+    while (whole > 0 && !ranges_.empty() && std::prev(ranges_.end())->first >= kChunkBytes) {
       const auto from = std::prev(ranges_.end());
       const Bytes range = from->first, used = std::min(range / kChunkBytes * kChunkBytes, whole);
       remove(from);
       put(range - used);
       whole -= used;
     }
+    fresh(whole);
     fill(bytes % kChunkBytes);
   } else if (const auto larger = ranges_.upper_bound(bytes); larger != ranges_.end() && larger->first < kChunkBytes) {
     left_ += larger->first - bytes;
@@ -48,7 +49,7 @@ void PageWork::take(Bytes bytes, Bytes most) {
 }
 
 // Small pages from wherever there are some.
-void PageWork::fill(Bytes bytes) {
+void MoveWork::fill(Bytes bytes) {
   const Bytes behind = std::min(left_, bytes);
   left_ -= behind;
   owed_ += of(behind);
@@ -56,7 +57,7 @@ void PageWork::fill(Bytes bytes) {
   while (bytes > 0) {
     auto from = ranges_.upper_bound(bytes);
     if (from != ranges_.begin()) from = std::prev(from);
-    if (from == ranges_.end() || from->first >= kChunkBytes) return;  // the rest is fresh
+    if (from == ranges_.end() || from->first >= kChunkBytes) return fresh(bytes);
     const Bytes range = from->first, used = std::min(range, bytes);
     remove(from);
     put(range - used);

@@ -1,0 +1,60 @@
+// What moving extents costs the program beside the disk's time, as `outsize doctor` measures it: its own commands,
+// the processors that I/O threads take from it, and pages: small ones are looked at one by one when they move or
+// are guarded, huge ones cost next to nothing. With a model of the live driver's page pool
+// (platforms/host/page_pool.h): what is born or comes takes pages as they lie where there are such, and pays for
+// those that have to be put together. What stays behind a taken beginning is not given back to its range here when
+// that is put. The program pays for all pages but those of bytes that arrive, though I/O threads do a part.
+#pragma once
+
+#include <map>
+#include <utility>
+
+#include "core/base/types.h"
+
+namespace outsize::sim {
+
+// Nanoseconds; nothing costs anything where all are 0.
+struct MoveCosts {
+  Nanos page = 0;      // a small page that moves or is guarded
+  Nanos fresh = 0;     // a MiB of pages that come from the system
+  Nanos command = 0;   // a read, write or eviction that the program has begun
+  Nanos transfer = 0;  // of I/O threads for a read or write, as far as it is at the program's expense ...
+  Nanos mebibyte = 0;  // ... and for each MiB of it
+};
+
+class MoveWork {
+ public:
+  explicit MoveWork(const MoveCosts& costs) : costs_(costs) {}
+
+  void command() { owed_ += costs_.command; }
+  // A read or write has ended.
+  void transferred(Bytes bytes) { owed_ += costs_.transfer + costs_.mebibyte * bytes / kMiB; }
+  // An extent's pages were moved elsewhere, guarded or unguarded.
+  void handled(Bytes bytes) { owed_ += of(bytes % kChunkBytes); }
+  // Pages that nobody owns any more.
+  void put(Bytes bytes);
+  // Pages for an extent, of which `most` may wait in the pool afterwards.
+  void take(Bytes bytes, Bytes most);
+  // What the thread that works next has to pay.
+  Nanos owed() { return std::exchange(owed_, 0); }
+  Bytes made() const { return made_; }  // fresh pages, ever
+  Bytes pooled() const { return pooled_ + left_; }
+
+ private:
+  Nanos of(Bytes bytes) const { return costs_.page * ((bytes + kPageBytes - 1) / kPageBytes); }
+  void remove(std::map<Bytes, int>::iterator at);
+  void fill(Bytes bytes);
+  void fresh(Bytes bytes) {
+    made_ += bytes;
+    owed_ += costs_.fresh * bytes / kMiB;
+  }
+
+  MoveCosts costs_;
+  Nanos owed_ = 0;
+  std::map<Bytes, int> ranges_;  // bytes -> how many such
+  Bytes pooled_ = 0;  // their sum
+  Bytes made_ = 0;
+  Bytes left_ = 0;    // pages behind taken beginnings: they can only be moved
+};
+
+}  // namespace outsize::sim
