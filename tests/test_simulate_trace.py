@@ -132,7 +132,7 @@ def test_an_op_that_does_not_fit_is_told(recorded: Path) -> None:
     columns = row.partition("(5.00 MiB)")[2].split()
     assert columns[:2] == ["-", "-"] and columns.count("-") >= 5  # step, x, stall, up, down
     fits, refused = simulated(recorded, *words[1:])["runs"]
-    assert fits["ratio"] == pytest.approx(1.0, abs=0.2) and fits["step_seconds"] > 0
+    assert fits["ratio"] > 0.8 and fits["step_seconds"] > 0  # how much more depends on how fast the recording was
     assert refused["ratio"] is None and refused["step_seconds"] is None
     assert "were raised" not in said
     said = outsize(recorded, "simulate", "run.trace", "--device", "slow.json", "--budget", "1%").stdout
