@@ -320,15 +320,16 @@ py::dict measure_disk(const std::string& directory, std::int64_t sample) {
                   py::arg("sample") = disk.sample);
 }
 
-// Nanoseconds; 0 where pages do not move one by one, and where a session runs.
-py::dict measure_moves(const std::string& directory) {
+// Nanoseconds; those of pages are 0 where they do not move one by one.
+py::dict measure_moves(const std::string& directory, std::int64_t sample) {
   const auto pages = without_gil([] { return host::measure_page_cost(); });
-  const auto moves = without_gil([&] { return host::measure_move_cost(directory); });
+  const auto moves = without_gil([&] { return host::measure_move_cost(directory, sample); });
+  if (!moves) check(Status(moves.error()));
   const host::PageCost page = pages.ok() ? pages.value() : host::PageCost{};
-  const host::MoveCost move = moves.ok() ? moves.value() : host::MoveCost{};
+  const host::MoveCost& move = moves.value();
   return py::dict(py::arg("page_ns") = page.page, py::arg("fresh_mib_ns") = page.fresh_mib,
-                  py::arg("command_ns") = move.command, py::arg("transfer_ns") = move.transfer,
-                  py::arg("mib_ns") = move.mib);
+                  py::arg("fresh_huge_mib_ns") = page.fresh_huge_mib, py::arg("command_ns") = move.command,
+                  py::arg("transfer_ns") = move.transfer, py::arg("mib_ns") = move.mebibyte);
 }
 
 py::dict fault_support() {

@@ -1,6 +1,6 @@
-// The modelled disk: one read and one write at a time, each with latency and bandwidth, which is less
-// while the other runs as well, and while too little is asked for to keep the disk busy; what is asked for
-// more urgently goes first. Faults and slow transfers
+// The modelled disk: a bandwidth each way, which is less while the other way is busy as well, and latency; what is
+// asked for more urgently goes first. One transfer each way at a time; or, where it is known what a single call of the
+// system gets, as many as kLinkCalls calls serve, which share the bandwidth evenly. Faults and slow transfers
 // come from a seed. Integer time.
 #pragma once
 
@@ -11,7 +11,9 @@
 
 namespace outsize::sim {
 
-inline constexpr Bytes kLinkCall = 4 * kMiB;  // as platforms/host/io_pool.cpp cuts them
+// As platforms/host/io_pool.cpp has them: the most bytes of a call, and how many are under way at once.
+inline constexpr Bytes kLinkCall = 4 * kMiB;
+inline constexpr Bytes kLinkCalls = 4;
 
 struct LinkOptions {
   Bytes read_rate = 1'000'000'000;   // bytes a second
@@ -19,9 +21,7 @@ struct LinkOptions {
   int mixed_percent = 60;            // of these rates while the other direction is busy ...
   Bytes mixed_read_rate = 0;         // ... or these rates, where they are known
   Bytes mixed_write_rate = 0;
-  // With one call under way, where that is known: transfers are made in calls of kLinkCall bytes at most,
-  // those that wait are taken to run beside the first, and together they are not faster than the rates above.
-  Bytes single_read_rate = 0, single_write_rate = 0;
+  Bytes single_read_rate = 0, single_write_rate = 0;  // of one call alone; 0: as several
   Nanos latency = 100'000;
   std::uint64_t seed = 1;
   std::uint64_t fail_one_in = 0;     // transfers; 0: none fails
@@ -49,7 +49,7 @@ class Link {
 
   void submit(ExtentId extent, bool write, Urgency urgency, Bytes bytes, Nanos now);
   void promote(ExtentId extent, Urgency urgency);
-  bool busy() const { return running_[0].extent != kNoExtent || running_[1].extent != kNoExtent; }
+  bool busy() const { return !running_.empty(); }
   // When the next transfer ends; only while busy().
   Nanos next_end() const;
   // Takes the transfer that ends next and starts its successor.
@@ -61,12 +61,14 @@ class Link {
   void advance(Nanos now);
   void foresee();
   Bytes rate(bool write) const;
+  Bytes rate_of(const Transfer& transfer) const;
+  Bytes single(bool write) const { return write ? options_.single_write_rate : options_.single_read_rate; }
   Bytes calls(bool write) const;
-  bool write_ends_first() const;
+  bool begin_next(bool write, Nanos now);
 
   LinkOptions options_;
   Random random_;
-  Transfer running_[2];           // by direction
+  std::vector<Transfer> running_;
   std::vector<Transfer> waiting_;
   std::uint64_t order_ = 0, started_ = 0;
 };

@@ -58,11 +58,12 @@ TEST(Link, ASingleCallIsSlower) {
   Link link(options);
   link.submit(1, false, Urgency::kDemand, 800'000, 0);
   EXPECT_EQ(link.next_end(), 2'000'000);
-  link.submit(2, false, Urgency::kDemand, 800'000, 1'000'000);  // half is left: two calls
-  EXPECT_EQ(link.next_end(), 1'000'000 + 500'000);
-  EXPECT_EQ(link.take().extent, 1U);
-  EXPECT_EQ(link.next_end(), 1'500'000 + 2'000'000) << "alone again";
-  EXPECT_EQ(link.take().extent, 2U);
+  link.submit(2, false, Urgency::kDemand, 800'000, 1'000'000);
+  EXPECT_EQ(link.take().ends, 2'000'000) << "two calls have room beside each other";
+  EXPECT_EQ(link.take().ends, 3'000'000);
+  for (ExtentId id = 3; id < 8; ++id) link.submit(id, false, Urgency::kDemand, 800'000, 4'000'000);
+  EXPECT_EQ(link.take().ends, 4'000'000 + 4 * 800'000) << "four share the disk, the fifth waits";
+  while (link.take().extent != 7) {}
   link.submit(3, false, Urgency::kDemand, 2 * kLinkCall + 1, 9'000'000);  // three calls: the disk's full rate
   EXPECT_EQ(link.next_end(), 9'000'000 + 2 * kLinkCall + 1);
 }

@@ -11,13 +11,14 @@ void MoveWork::remove(std::map<Bytes, int>::iterator at) {
 }
 
 void MoveWork::put(Bytes bytes) {
-  if (costs_.page == 0 || bytes == 0) return;
+  if (free_of_charge() || bytes == 0) return;
   ++ranges_[bytes];
   pooled_ += bytes;
 }
 
 void MoveWork::take(Bytes bytes, Bytes most) {
-  if (costs_.page == 0) return;
+  if (free_of_charge()) return;
+  most_ = std::max<Bytes>(most, 0);
   if (const auto same = ranges_.find(bytes); same != ranges_.end()) {
     remove(same);
   } else if (bytes >= kChunkBytes) {
@@ -29,7 +30,7 @@ void MoveWork::take(Bytes bytes, Bytes most) {
       put(range - used);
       whole -= used;
     }
-    fresh(whole);
+    fresh(whole, costs_.fresh_huge);
     fill(bytes % kChunkBytes);
   } else if (const auto larger = ranges_.upper_bound(bytes); larger != ranges_.end() && larger->first < kChunkBytes) {
     left_ += larger->first - bytes;
@@ -42,8 +43,14 @@ void MoveWork::take(Bytes bytes, Bytes most) {
     }
     fill(bytes - there);
   }
-  while (pooled() > std::max<Bytes>(most, 0)) {
-    if (ranges_.empty()) left_ = std::max<Bytes>(most, 0);
+}
+
+void MoveWork::fresh(Bytes bytes, Nanos price) {
+  if (bytes == 0) return;
+  made_ += bytes;
+  owed_ += price * bytes / kMiB;
+  while (pooled() > most_) {
+    if (ranges_.empty()) left_ = most_;
     else remove(std::prev(ranges_.end()));
   }
 }
@@ -57,7 +64,9 @@ void MoveWork::fill(Bytes bytes) {
   while (bytes > 0) {
     auto from = ranges_.upper_bound(bytes);
     if (from != ranges_.begin()) from = std::prev(from);
-    if (from == ranges_.end() || from->first >= kChunkBytes) return fresh(bytes);
+    // A whole chunk is broken up only where there is no room for others.
+    const bool whole = from != ranges_.end() && from->first >= kChunkBytes;
+    if (from == ranges_.end() || (whole && pooled() <= most_)) return fresh(bytes, costs_.fresh);
     const Bytes range = from->first, used = std::min(range, bytes);
     remove(from);
     put(range - used);

@@ -16,7 +16,8 @@ namespace outsize::sim {
 // Nanoseconds; nothing costs anything where all are 0.
 struct MoveCosts {
   Nanos page = 0;      // a small page that moves or is guarded
-  Nanos fresh = 0;     // a MiB of pages that come from the system
+  Nanos fresh = 0;     // a MiB of small pages that come from the system ...
+  Nanos fresh_huge = 0;  // ... and of huge ones
   Nanos command = 0;   // a read, write or eviction that the program has begun
   Nanos transfer = 0;  // of I/O threads for a read or write, as far as it is at the program's expense ...
   Nanos mebibyte = 0;  // ... and for each MiB of it
@@ -33,7 +34,7 @@ class MoveWork {
   void handled(Bytes bytes) { owed_ += of(bytes % kChunkBytes); }
   // Pages that nobody owns any more.
   void put(Bytes bytes);
-  // Pages for an extent, of which `most` may wait in the pool afterwards.
+  // Pages for an extent; fresh ones take the place of what is pooled beyond `most`.
   void take(Bytes bytes, Bytes most);
   // What the thread that works next has to pay.
   Nanos owed() { return std::exchange(owed_, 0); }
@@ -44,16 +45,15 @@ class MoveWork {
   Nanos of(Bytes bytes) const { return costs_.page * ((bytes + kPageBytes - 1) / kPageBytes); }
   void remove(std::map<Bytes, int>::iterator at);
   void fill(Bytes bytes);
-  void fresh(Bytes bytes) {
-    made_ += bytes;
-    owed_ += costs_.fresh * bytes / kMiB;
-  }
+  void fresh(Bytes bytes, Nanos price);
+  bool free_of_charge() const { return costs_.page == 0 && costs_.fresh == 0 && costs_.fresh_huge == 0; }
 
   MoveCosts costs_;
   Nanos owed_ = 0;
   std::map<Bytes, int> ranges_;  // bytes -> how many such
   Bytes pooled_ = 0;  // their sum
   Bytes made_ = 0;
+  Bytes most_ = 0;    // of this take
   Bytes left_ = 0;    // pages behind taken beginnings: they can only be moved
 };
 

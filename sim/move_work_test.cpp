@@ -55,25 +55,48 @@ TEST(MoveWork, WhatIsPutTogetherIsPaidFor) {
 TEST(MoveWork, ThePoolMakesWay) {
   MoveWork work({.page = kPage});
   for (int i = 0; i < 4; ++i) work.put(kMiB);
-  work.take(kMiB, 2 * kMiB);
+  work.take(kMiB, 0);
+  EXPECT_EQ(work.pooled(), 3 * kMiB) << "not for what is warm";
+  work.take(kChunkBytes, 2 * kMiB);
   EXPECT_EQ(work.pooled(), 2 * kMiB);
   work.take(4 * kChunkBytes, -1);
   EXPECT_EQ(work.pooled(), 0);
 }
 
 TEST(MoveWork, CommandsTransfersAndFreshPagesHaveTheirPrice) {
-  MoveWork work({.page = kPage, .fresh = 1000, .command = 7, .transfer = 20, .mebibyte = 4});
+  MoveWork work({.page = kPage, .fresh = 1000, .fresh_huge = 100, .command = 7, .transfer = 20, .mebibyte = 4});
   work.command();
   EXPECT_EQ(work.owed(), 7);
   work.transferred(3 * kMiB);
   EXPECT_EQ(work.owed(), 20 + 3 * 4);
   work.take(5 * kMiB, kNoLimit);
-  EXPECT_EQ(work.owed(), 5 * 1000);
+  EXPECT_EQ(work.owed(), 4 * 100 + 1000);
   EXPECT_EQ(work.made(), 5 * kMiB);
   work.put(5 * kMiB);
   work.take(5 * kMiB, kNoLimit);
   EXPECT_EQ(work.owed(), 0) << "warm";
   EXPECT_EQ(work.made(), 5 * kMiB);
+}
+
+TEST(MoveWork, WholeChunksAreBrokenUpOnlyWhereThereIsNoRoom) {
+  MoveWork work({.page = kPage, .fresh = 1000});
+  work.put(kChunkBytes);
+  work.take(kMiB, kNoLimit);
+  EXPECT_EQ(work.made(), kMiB);
+  EXPECT_EQ(work.owed(), 1000);
+  work.take(kMiB, 0);
+  EXPECT_EQ(work.made(), kMiB);
+  EXPECT_EQ(work.owed(), pages(kMiB));
+  EXPECT_EQ(work.pooled(), kMiB);
+}
+
+TEST(MoveWork, FreshPagesAreChargedWhereSmallOnesMoveForNothing) {
+  MoveWork work({.fresh_huge = 100});
+  work.take(kChunkBytes, kNoLimit);
+  EXPECT_EQ(work.owed(), 200);
+  work.put(kChunkBytes);
+  work.take(kChunkBytes, kNoLimit);
+  EXPECT_EQ(work.owed(), 0);
 }
 
 // Every chunk of this program is whole but for a half: what moves has small pages.
@@ -95,6 +118,24 @@ TEST(MoveWork, ARunPaysForWhatMoves) {
   EXPECT_GT(free.stats.evictions, 100);
   EXPECT_EQ(free.stats.evictions, paid.stats.evictions);
   EXPECT_GE(paid.time - paid.stall - (free.time - free.stall), free.stats.evictions * pages(kMiB));
+}
+
+TEST(MoveWork, ARunPaysForItsCommandsAndForItsTransfers) {
+  const Program program = training_program({});
+  const auto busy = [&](const MoveCosts& costs) {
+    SimOptions options;
+    options.budget = peak_bytes(program) / 2;
+    options.policy = "ondemand";
+    options.costs = costs;
+    const SimResult result = SimDriver(program, options).run();
+    EXPECT_TRUE(result.problems.empty());
+    return std::pair(result.time - result.stall, result.stats);
+  };
+  const auto [free, stats] = busy({});
+  const std::int64_t transfers = stats.reads + stats.writes;
+  EXPECT_GT(transfers, 100);
+  EXPECT_GE(busy({.command = 1000}).first - free, (transfers + stats.evictions) * 1000 * 9 / 10);
+  EXPECT_GE(busy({.transfer = 1000}).first - free, transfers * 1000 * 9 / 10) << "all but the last few";
 }
 
 TEST(MoveWork, WithoutACostNothingIsKept) {

@@ -269,6 +269,11 @@ FuzzCase fuzz_case(std::uint64_t seed) {
   sim.no_slot_one_in = faults && random.chance(50) ? static_cast<std::uint64_t>(random.between(3, 40)) : 0;
   program.hints = random.chance(40);
   if (random.chance(25)) sim.spill_limit = program.budget * random.between(2, 30) / 10;
+  if (random.chance(40)) {
+    sim.link.single_read_rate = random.between(1, 20) * 100'000'000;
+    sim.link.single_write_rate = random.between(1, 20) * 100'000'000;
+    sim.costs = {.page = 100, .fresh = 300'000, .fresh_huge = 50'000, .command = 10'000, .transfer = 40'000, .mebibyte = 20'000};
+  }
   return out;
 }
 

@@ -119,9 +119,26 @@ def test_a_program_that_leaves_cores_idle_pays_less_for_io_threads() -> None:
     device = {"read": 1, "command_ns": 5, "transfer_ns": 100, "mib_ns": 40}
     for meta, transfer, mib in (
         ('{"threads": 1, "cores": 4}', 25, 10), ('{"threads": 4, "cores": 4}', 100, 40),
-        ('{"threads": 9, "cores": 4}', 100, 40), ("", 100, 40), ("no JSON", 100, 40), ('{"cores": "x"}', 100, 40),
+        ('{"threads": 9, "cores": 4}', 100, 40), ("", 100, 40), ("no JSON", 100, 40), ('{"cores": 4}', 100, 40),
     ):  # fmt: skip
         assert at_the_programs_expense(device, meta) == device | {"transfer_ns": transfer, "mib_ns": mib}, meta
+
+
+def test_what_doctor_measured_of_moves_is_charged(recorded: Path) -> None:
+    disk = json.loads((recorded / "fast.json").read_text())
+    costs = {
+        "cheap": {}, "commands": {"moves": {"command_ns": 3_000_000}},
+        "transfers": {"moves": {"transfer_ns": 3_000_000}},
+        "bytes": {"moves": {"mib_ns": 3_000_000}}, "single": {"disk": disk["disk"] | {"single_read": 1_000_000}},
+        "failed": {"moves": {"error": "the disk is full"}},
+    }  # fmt: skip
+    step = {}
+    for name, more in costs.items():
+        (recorded / f"{name}.json").write_text(json.dumps(disk | more))
+        (run,) = simulated(recorded, "--device", f"{name}.json", "--budget", "50%", "--policy", "ondemand")["runs"]
+        step[name] = run["step_seconds"]
+    assert step["failed"] == step["cheap"]
+    assert all(step[name] > 1.05 * step["cheap"] for name in ("commands", "transfers", "bytes", "single")), step
 
 
 def test_an_op_that_does_not_fit_is_told(recorded: Path) -> None:

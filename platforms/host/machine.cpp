@@ -177,10 +177,10 @@ Result<DiskBandwidth> measure_disk(const std::string& directory, Bytes sample) {
   if (!mixed) return mixed.error();
   Slot part = *first;
   part.bytes = std::min(sample, kSingle);
-  auto single_write = probe.run({{IoRequest::Kind::kWrite, &part}}, 1);
-  if (!single_write) return single_write.error();
   auto single_read = probe.run({{IoRequest::Kind::kRead, &part}}, 1);
   if (!single_read) return single_read.error();
+  auto single_write = probe.run({{IoRequest::Kind::kWrite, &part}}, 1);
+  if (!single_write) return single_write.error();
   DiskBandwidth speed;
   speed.sample = sample;
   speed.write = write.value()[0];

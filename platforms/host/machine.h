@@ -23,22 +23,24 @@ struct DiskBandwidth {  // bytes a second, sustained over `sample` bytes each
 // Writes and reads back a scratch spill file in `directory`; takes seconds.
 Result<DiskBandwidth> measure_disk(const std::string& directory, Bytes sample);
 
-// Nanoseconds of an op's thread. Takes tens of milliseconds. An error where userfaultfd is not to be had: mremap
-// moves tables of pages, which costs next to nothing.
-struct PageCost {
+struct PageCost {       // nanoseconds of an op's thread
   Nanos page = 0;       // moving or guarding a small page
   Nanos fresh_mib = 0;  // a MiB of small pages that come from the system
+  Nanos fresh_huge_mib = 0;
 };
+// Takes tens of milliseconds and 32 MiB. An error where userfaultfd is not to be had: mremap moves tables of
+// pages, which costs next to nothing.
 Result<PageCost> measure_page_cost();
 
-// What moving extents between RAM and the spill file takes the processors, pages apart, in nanoseconds. Takes
-// about two seconds, and a session of its own: an error while there is another.
-struct MoveCost {
+struct MoveCost {      // nanoseconds of processors, pages apart
   Nanos command = 0;   // of an op's thread, for a read, write or eviction
   Nanos transfer = 0;  // of the I/O threads, for a read or write ...
-  Nanos mib = 0;       // ... and for each MiB of it
+  Nanos mebibyte = 0;  // ... and for each MiB of it
 };
-Result<MoveCost> measure_move_cost(const std::string& directory);
+// Moves `sample` bytes each way, within bounds, between 32 MiB of RAM and a spill file of 64 MiB in `directory`.
+// A session of its own: an error while there is another, and what an earlier one left in this process would be
+// moved too. So in a process of its own.
+Result<MoveCost> measure_move_cost(const std::string& directory, Bytes sample);
 
 struct FaultSupport {
   bool userfaultfd = false, kernel_faults = false, move = false, write_protect = false;

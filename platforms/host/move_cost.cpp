@@ -3,7 +3,6 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <ctime>
 #include <memory>
@@ -17,8 +16,8 @@
 namespace outsize::host {
 namespace {
 
-constexpr int kExtents = 24;  // twice as many as there is room for: every op waits for a read
-constexpr int kRounds = 7;    // after the first
+constexpr int kExtents = 8;  // twice as many as there is room for: every op waits for a read
+constexpr int kRoundsMax = 9;
 constexpr Bytes kSmall = kChunkBytes, kLarge = 4 * kChunkBytes;  // no small pages: page_cost.cpp has those
 
 Nanos time_of(clockid_t clock) {
@@ -99,44 +98,45 @@ struct Spent {
   Nanos command = 0, transfer = 0;
 };
 
-Nanos median(std::array<Nanos, kRounds>& all) {
-  std::nth_element(all.begin(), all.begin() + kRounds / 2, all.end());
-  return all[kRounds / 2];
+Nanos median(std::vector<Nanos>& all) {
+  std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2), all.end());
+  return all[all.size() / 2];
 }
 
 // Of several rounds the one in the middle: a virtual machine's host now and then takes its part in one.
-Result<Spent> spend(const std::string& directory, Bytes bytes) {
+Result<Spent> spend(const std::string& directory, Bytes bytes, Bytes sample) {
   auto turns = Turns::begin(directory, bytes);
   if (!turns) return turns.error();
   if (Status status = (*turns)->once(); !status) return status.error();
   BusyThread busy;
-  std::array<Nanos, kRounds> commands{}, transfers{};
-  for (int round = 0; round < kRounds; ++round) {
+  std::vector<Nanos> commands, transfers;
+  const Bytes rounds = std::clamp<Bytes>(sample / (kExtents * bytes), 1, kRoundsMax);
+  while (static_cast<Bytes>(commands.size()) < rounds) {
     const Stats before = (*turns)->stats();
     const Nanos op = time_of(CLOCK_THREAD_CPUTIME_ID), all = time_of(CLOCK_PROCESS_CPUTIME_ID) - busy.spent();
     if (Status status = (*turns)->once(); !status) return status.error();
     const Nanos of_op = time_of(CLOCK_THREAD_CPUTIME_ID) - op;
     const Nanos of_others = time_of(CLOCK_PROCESS_CPUTIME_ID) - busy.spent() - all - of_op;
     const Stats after = (*turns)->stats();
-    const std::int64_t moved = after.reads + after.writes - before.reads - before.writes;
-    commands[static_cast<std::size_t>(round)] = of_op / std::max<std::int64_t>(moved + after.evictions - before.evictions, 1);
-    transfers[static_cast<std::size_t>(round)] = of_others / std::max<std::int64_t>(moved, 1);
+    const std::int64_t moved = std::max<std::int64_t>(after.reads + after.writes - before.reads - before.writes, 1);
+    commands.push_back(of_op / (moved + after.evictions - before.evictions));
+    transfers.push_back(of_others / moved);
   }
   return Spent{median(commands), median(transfers)};
 }
 
 }  // namespace
 
-Result<MoveCost> measure_move_cost(const std::string& directory) {
-  auto small = spend(directory, kSmall);
+Result<MoveCost> measure_move_cost(const std::string& directory, Bytes sample) {
+  auto small = spend(directory, kSmall, sample);
   if (!small) return small.error();
-  auto large = spend(directory, kLarge);
+  auto large = spend(directory, kLarge, sample);
   if (!large) return large.error();
   // Two sizes: what a transfer takes, and what its bytes take.
   MoveCost cost;
   cost.command = std::min(small->command, large->command);
-  cost.mib = std::max<Nanos>(large->transfer - small->transfer, 0) * kMiB / (kLarge - kSmall);
-  cost.transfer = std::max<Nanos>(small->transfer - cost.mib * kSmall / kMiB, 0);
+  cost.mebibyte = std::max<Nanos>(large->transfer - small->transfer, 0) * kMiB / (kLarge - kSmall);
+  cost.transfer = std::max<Nanos>(small->transfer - cost.mebibyte * kSmall / kMiB, 0);
   return cost;
 }
 

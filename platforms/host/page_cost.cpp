@@ -1,5 +1,6 @@
 // What it takes to move and guard a small page on this machine, beside a thread that keeps another core busy
-// in the same address space, as a kernel's threads do: every core's TLB has to be told. And what fresh ones take.
+// in the same address space, as a kernel's threads do: every core's TLB has to be told. And, with no such
+// thread, what fresh pages take.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -16,7 +17,7 @@
 namespace outsize::host {
 namespace {
 
-constexpr Bytes kArena = 128 * kMiB;
+constexpr Bytes kArena = 32 * kMiB;
 constexpr Bytes kMoved = kMiB;  // half a chunk: never a huge page
 constexpr int kRounds = 8, kBatches = 9;
 
@@ -28,23 +29,27 @@ Status round(PageMover& mover, char* here, char* there) {
   return mover.move_out(there, here, kMoved);
 }
 
-// Ranges that are no whole chunk, as many as fit, so that what the system has lying ready is not enough.
-Result<Nanos> fresh_mib_in(PageMover& mover, char* arena) {
-  const Nanos began = monotonic_now();
-  for (Bytes at = 0; at < kArena; at += kChunkBytes) {
-    if (Status status = mover.populate(arena + at, kMoved); !status) return status.error();
+// Nanoseconds a MiB of `bytes` in every chunk, in the middle of all.
+Result<Nanos> fresh_in(PageMover& mover, char* arena, Bytes bytes) {
+  std::array<Nanos, kArena / kChunkBytes> took{};
+  for (std::size_t i = 0; i < took.size(); ++i) {
+    const Nanos began = monotonic_now();
+    if (Status status = mover.populate(arena + static_cast<Bytes>(i) * kChunkBytes, bytes); !status) return status.error();
+    took[i] = monotonic_now() - began;
   }
-  const Nanos took = monotonic_now() - began;
   for (Bytes at = 0; at < kArena; at += kChunkBytes) {
-    if (Status status = mover.discard(arena + at, kMoved); !status) return status.error();
+    if (Status status = mover.discard(arena + at, bytes); !status) return status.error();
   }
-  return took * kMiB / (kArena / kChunkBytes * kMoved);
+  std::nth_element(took.begin(), took.begin() + took.size() / 2, took.end());
+  return took[took.size() / 2] * kMiB / bytes;
 }
 
 Result<PageCost> cost_in(char* arena) {
   auto mover = make_page_mover(FaultMechanism::kUserfaultfd, arena, kArena, [](const Fault&) {});
   if (!mover) return mover.error();
-  const auto fresh = fresh_mib_in(**mover, arena);
+  auto huge = fresh_in(**mover, arena, kChunkBytes);
+  if (!huge) return huge.error();
+  auto fresh = fresh_in(**mover, arena, kMoved);
   if (!fresh) return fresh.error();
   if (Status status = (*mover)->populate(arena, kMoved); !status) return status.error();
   for (Bytes at = 0; at < kMoved; at += kPageBytes) arena[at] = 1;
@@ -60,7 +65,7 @@ Result<PageCost> cost_in(char* arena) {
   done = true;
   if (!status) return status.error();
   std::nth_element(took.begin(), took.begin() + kBatches / 2, took.end());
-  return PageCost{took[kBatches / 2] / (4 * kRounds * (kMoved / kPageBytes)), fresh.value()};
+  return PageCost{took[kBatches / 2] / (4 * kRounds * (kMoved / kPageBytes)), *fresh, *huge};
 }
 
 }  // namespace

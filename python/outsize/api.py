@@ -155,7 +155,8 @@ def doctor(
 ) -> dict[str, Any]:
     """What this machine offers: memory, disk bandwidth, fault mechanism, torch. Takes seconds.
 
-    Bytes, and bytes a second for the disk's `read`, `write`, `mixed_read` and `mixed_write`.
+    Bytes, and bytes a second for the disk's `read`, `write`, `mixed_read` and `mixed_write`, `single_read` and
+    `single_write`; nanoseconds under `moves`, which a process of its own measures.
     """
     from outsize.checkup import examine
     from outsize.options import Options

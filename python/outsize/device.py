@@ -15,9 +15,9 @@ from outsize.trace import meta_of
 
 PROFILES = {path.stem: path for path in sorted((Path(__file__).parent / "device_profiles").glob("*.json"))}
 RATES = ("read", "write", "mixed_read", "mixed_write")
-# Nanoseconds that moving takes beside the disk's time: a small page that moves or is guarded; a MiB of fresh pages; a
-# read, write or eviction of the program's thread; and of the I/O threads, a transfer and each MiB of it.
-MOVES = ("page_ns", "fresh_mib_ns", "command_ns", "transfer_ns", "mib_ns")
+# Nanoseconds that moving takes beside the disk's time: a small page that moves or is guarded; a MiB of fresh pages,
+# small and huge; a read, write or eviction of the program's thread; and of the I/O threads, a transfer and each MiB.
+MOVES = ("page_ns", "fresh_mib_ns", "fresh_huge_mib_ns", "command_ns", "transfer_ns", "mib_ns")
 ROOFLINE = ("flops", "bytes", "op_ns")
 # With one call of the system under way; 0 where a device does not say: one is as fast as several.
 SINGLE = ("single_read", "single_write")
@@ -31,11 +31,12 @@ def costs_of(moves: dict[str, Any]) -> dict[str, int]:
 
 def at_the_programs_expense(device: dict[str, Any], meta: str) -> dict[str, Any]:
     """I/O threads take processors from a program as far as it keeps them busy: with fewer threads than there are
-    cores, the less. `meta` is the trace's."""
-    threads, cores = (value if isinstance(value := meta_of(meta).get(name), int) and value > 0 else 1
-                      for name in ("threads", "cores"))  # fmt: skip
-    share = min(threads, cores) / cores
-    return device | {name: int(device.get(name, 0) * share) for name in ("transfer_ns", "mib_ns")}
+    cores, the less. `meta` is the trace's; all of it where that does not say."""
+    recorded = meta_of(meta)
+    threads, cores = recorded.get("threads"), recorded.get("cores")
+    if not (isinstance(threads, int) and isinstance(cores, int) and 0 < threads < cores):
+        return device
+    return device | {name: int(device.get(name, 0)) * threads // cores for name in ("transfer_ns", "mib_ns")}
 
 
 def device_of(path: str) -> dict[str, Any]:
