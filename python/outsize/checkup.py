@@ -50,22 +50,11 @@ def examine(spill_dir: str, sample: str | int) -> dict[str, Any]:
     }
 
 
-MEASURE_MOVES = """
-import json, sys
-from outsize import compiled
-try:
-    print(json.dumps(compiled.load().measure_moves(sys.argv[1], int(sys.argv[2]))))
-except Exception as error:
-    print(json.dumps({"error": str(error)}))
-"""
-
-
 def measure_moves(directory: str, sample: int) -> dict[str, Any]:
-    """What moving takes the processors, in nanoseconds, or an "error". In a process of its own: it takes a session,
-    and tensors of an earlier one in this process would be moved too."""
+    """What moving takes the processors, in nanoseconds, or an "error"."""
     try:
         done = subprocess.run(
-            [sys.executable, "-c", MEASURE_MOVES, directory, str(sample)],
+            [sys.executable, "-m", "outsize.moves", directory, str(sample)],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=MOVES_TIMEOUT_S,
         )  # fmt: skip
         found: dict[str, Any] = json.loads(done.stdout)
