@@ -1,0 +1,88 @@
+// Execution blocks, the unit of prediction and of prefetch in DyNN-Offload (Ren et al., HPCA 2024): runs of ops with
+// one way in, so that once one has begun its ops are certain. How that system cuts them is not public; this is ours.
+//
+// Of every token (tokens.h) that a step has shown it is kept what came after it and what before. Two tokens are of one
+// block where neither was ever seen beside another. Long runs are cut: a block's bytes have to fit a buffer, and while
+// it computes the next one's have to come. Every step that goes a way of its own may split blocks, never join them.
+//
+// A block's name is its first token, which is the same in every run. Costs: a step O(ops), blocks O(tokens) when asked.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "predictors/pilot/tokens.h"
+
+namespace outsize::pilot {
+
+// Something that lasts, and that an op works on.
+struct Lasting {
+  Role role = kNoRole;
+  Bytes bytes = 0;
+};
+
+struct TokenUse {
+  Token token = 0;
+  Nanos time = 0;  // until the next op
+  std::span<const Lasting> lasting = {};
+};
+
+struct BlockLimits {
+  Bytes bytes = 0;         // of one block: half of what two buffers hold; 0: none
+  std::uint64_t rate = 0;  // bytes a second that come; 0: no block is cut for the sake of time
+};
+
+struct BlockEdge {
+  std::uint32_t block = 0;
+  std::uint64_t count = 0;  // steps went on there so often
+};
+
+struct Block {
+  std::vector<Token> tokens;  // in order; the first names it
+  Nanos time = 0;             // mean
+  Bytes bytes = 0;            // of what lasts
+  std::vector<Lasting> lasting;  // in the order of first use
+  std::vector<BlockEdge> next;  // the most frequent first, then by token
+};
+
+inline constexpr std::uint32_t kNoBlock = 0xffffffffU;
+
+class BlockGraph {
+ public:
+  // What a step did, from its first op to its last.
+  void step(std::span<const TokenUse> path);
+  std::uint64_t steps() const { return steps_; }
+  std::size_t tokens() const { return nodes_.size(); }
+
+  // As the steps so far tell; in the order in which their first tokens were first seen.
+  std::vector<Block> blocks(const BlockLimits& limits) const;
+  // Of tokens with several successors: where a path is decided.
+  std::size_t decisions() const;
+
+ private:
+  struct Node {
+    Token token = 0;
+    std::uint64_t count = 0;
+    Nanos time = 0;  // sum
+    std::vector<Lasting> lasting;
+    bool starts = false, ends = false, several_before = false;
+    std::uint32_t before = kNoBlock;  // the only one
+    std::vector<BlockEdge> next;      // to nodes, in the order of first sight
+  };
+  std::uint32_t node(Token token);
+  void pass(std::uint32_t from, std::uint32_t to);
+  bool joined(const Node& to) const;
+  using Run = std::vector<std::uint32_t>;  // nodes
+  std::vector<Run> runs() const;
+  void cut(const Run& run, const BlockLimits& limits, std::vector<Run>& out) const;
+  Block block_of(const Run& run) const;
+  Nanos time_of(const Node& node) const { return node.count == 0 ? 0 : node.time / static_cast<Nanos>(node.count); }
+
+  std::vector<Node> nodes_;
+  std::unordered_map<Token, std::uint32_t> index_;
+  std::uint64_t steps_ = 0;
+};
+
+}  // namespace outsize::pilot

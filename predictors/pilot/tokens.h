@@ -1,0 +1,67 @@
+// Names for ops that mean the same in every step and in every run of a program, so that the path of a network can
+// be compared with earlier paths.
+//
+// A site is too little for that: experts of one shape share it, and where lengths vary hardly one comes twice. So an
+// op's token is made of its kind (the op, whatever the sizes) and of the *lasting* extents that it works on: those
+// that were there when the step began, weights and optimizer state. What an op without such belongs to is the last op
+// before it that had some, its anchor: its token is that one's and how many ops ago that was.
+//
+// An extent's number means nothing in the next run, so lasting extents have *roles*: the kind of the op that bore it and
+// the roles of what that worked on (Adam's state is born of its parameter); else of the first op that used it
+// together with something that has a role (momentum is born of a gradient, and then added to its parameter); else of the
+// op that bore it alone. Of several alike the order of birth tells; what takes a dead one's place takes its role.
+//
+// Extents that small storages share take no part: who lies in them changes. Costs: O(operands) an op, and the extents of
+// a step at its end. After the idea of DyNN-Offload (Ren et al., HPCA 2024); how it names its operators is not public.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "core/base/types.h"
+
+namespace outsize::pilot {
+
+using Token = std::uint64_t;
+using Role = std::uint64_t;
+inline constexpr Role kNoRole = 0;
+
+class Tokens {
+ public:
+  // The op that begins now; `extents` without those that are shared.
+  Token on_op(std::uint64_t kind, std::span<const ExtentId> extents);
+  void on_birth(ExtentId id, Bytes bytes);
+  void on_death(ExtentId id);
+  void on_step();
+
+  // Of an extent that was there when the step began; else kNoRole.
+  Role role(ExtentId id) const { return id < seen_.size() ? seen_[id].role : kNoRole; }
+  // The extent that has this role now; kNoExtent where none has.
+  ExtentId holder(Role role) const;
+
+ private:
+  struct Seen {
+    Role role = kNoRole, base = kNoRole;  // base: what all alike have in common
+    std::uint32_t number = 0;             // among these
+    Role born_as = kNoRole;  // what it would be called after the op that bore it
+    Role used_as = kNoRole;  // after the first op that used it with something that has a role
+    bool alive = false;
+    bool with_role = false;  // the op that bore it worked on something that has one
+  };
+  Seen& seen(ExtentId id);
+  void name(ExtentId id, Role base);
+  Role role_of(const Seen& s) const;
+
+  std::vector<Seen> seen_;                    // by extent
+  std::vector<ExtentId> born_;                // in this step, or used first
+  std::unordered_map<Role, std::uint32_t> alike_;  // by base: no number below is free
+  std::unordered_map<Role, ExtentId> holders_;
+  Role running_ = kNoRole;                    // kind and roles of the running op
+  bool running_with_role_ = false;
+  Token anchor_ = 0;
+  std::uint32_t since_ = 0;                   // ops after the anchor
+};
+
+}  // namespace outsize::pilot
