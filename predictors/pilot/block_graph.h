@@ -2,10 +2,11 @@
 // one way in, so that once one has begun its ops are certain. How that system cuts them is not public; this is ours.
 //
 // Of every token (tokens.h) that a step has shown it is kept what came after it and what before. Two tokens are of one
-// block where neither was ever seen beside another. Long runs are cut: a block's bytes have to fit a buffer, and while
-// it computes the next one's have to come. Every step that goes a way of its own may split blocks, never join them.
+// block where neither was ever seen beside another: every step that goes a way of its own may split such runs, never
+// join them. Then long runs are cut, with the times and the rate of now: a block's bytes have to fit a buffer, and while
+// it computes the next one's have to come, as far as it is one like it. Whoever wants the same cuts later keeps them.
 //
-// A block's name is its first token, which is the same in every run. Costs: a step O(ops), blocks O(tokens) when asked.
+// A block's name is its first token. Costs: a step O(ops) where few ways part, blocks O(tokens) when asked.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ struct Lasting {
 
 struct TokenUse {
   Token token = 0;
-  Nanos time = 0;  // until the next op
+  Nanos time = 0;  // until the next op, without waits
   std::span<const Lasting> lasting = {};
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <random>
 #include <string>
+#include <unordered_map>
+#include <vector>
 
 #include <gtest/gtest.h>
 

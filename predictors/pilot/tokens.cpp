@@ -28,21 +28,17 @@ ExtentId Tokens::holder(Role role) const {
 
 Token Tokens::on_op(std::uint64_t kind, std::span<const ExtentId> extents) {
   Role roles = mix(kind, 0);
-  bool any = false;
+  works_on_.clear();
   for (const ExtentId id : extents) {
     const Role role = this->role(id);
     if (role == kNoRole) continue;
     roles = mix(roles, role);
-    any = true;
+    works_on_.push_back(id);
   }
+  const bool any = !works_on_.empty();
   for (const ExtentId id : extents) {
+    if (!seen(id).alive) bear(id, roles, any);  // it was born before anybody looked
     Seen& s = seen(id);
-    if (!s.alive) {  // it was born before anybody looked
-      s.alive = true;
-      s.born_as = roles;
-      s.with_role = any;
-      born_.push_back(id);
-    }
     if (any && s.role == kNoRole && s.used_as == kNoRole) s.used_as = roles;
   }
   running_ = roles;
@@ -55,13 +51,30 @@ Token Tokens::on_op(std::uint64_t kind, std::span<const ExtentId> extents) {
   return mix(mix(anchor_, ++since_), kind);
 }
 
-void Tokens::on_birth(ExtentId id, Bytes bytes) {
+void Tokens::bear(ExtentId id, Role as, bool with_role) {
   Seen& s = seen(id);
   s = Seen{};
   s.alive = true;
-  s.born_as = mix(running_, static_cast<std::uint64_t>(bytes));
-  s.with_role = running_with_role_;
-  born_.push_back(id);
+  s.born_as = as;
+  s.with_role = with_role;
+  s.born = ++births_;
+  // Where no step ends, what has died does not pile up.
+  if (born_.size() > 2 * seen_.size()) std::erase_if(born_, [this](const Born& b) { return !unnamed(b); });
+  born_.push_back({id, s.born});
+}
+
+void Tokens::on_birth(ExtentId id, Bytes bytes) {
+  if (seen(id).alive) on_death(id);
+  bear(id, mix(running_, static_cast<std::uint64_t>(bytes)), running_with_role_);
+  Seen& s = seen_[id];
+  s.bytes = bytes;
+  for (const ExtentId from : works_on_) {
+    const Seen& f = seen_[from];
+    if (f.role == kNoRole || f.bytes != bytes) continue;
+    s.heir_base = f.base;
+    s.heir_number = f.number;
+    return;
+  }
 }
 
 void Tokens::on_death(ExtentId id) {
@@ -76,23 +89,41 @@ void Tokens::on_death(ExtentId id) {
 
 Role Tokens::role_of(const Seen& s) const { return s.with_role || s.used_as == kNoRole ? s.born_as : s.used_as; }
 
-void Tokens::name(ExtentId id, Role base) {
+void Tokens::take(ExtentId id, Role base, std::uint32_t number) {
   Seen& s = seen_[id];
-  std::uint32_t& free = alike_[base];
-  while (holders_.contains(mix(base, free))) ++free;
   s.base = base;
-  s.number = free++;
-  s.role = mix(base, s.number);
+  s.number = number;
+  s.role = mix(base, number);
   holders_[s.role] = id;
 }
 
-// What was born in the step and is still there lasts.
+void Tokens::name(ExtentId id, Role base) {
+  std::uint32_t& free = alike_[base];
+  while (holders_.contains(mix(base, free))) ++free;
+  take(id, base, free++);
+}
+
+bool Tokens::inherits(const Seen& s) const {
+  return s.heir_base != kNoRole && !holders_.contains(mix(s.heir_base, s.heir_number));
+}
+
+// Still the one that was born then, and alive.
+bool Tokens::unnamed(const Born& b) const {
+  const Seen& s = seen_[b.id];
+  return s.alive && s.born == b.born && s.role == kNoRole;
+}
+
+// What was born in the step and is still there lasts. Heirs first: the next alike could take their place.
 void Tokens::on_step() {
-  for (const ExtentId id : born_) {
-    const Seen& s = seen_[id];
-    if (s.alive && s.role == kNoRole && s.born_as != kNoRole) name(id, role_of(s));
+  for (const Born& b : born_) {
+    const Seen& s = seen_[b.id];
+    if (unnamed(b) && inherits(s)) take(b.id, s.heir_base, s.heir_number);
+  }
+  for (const Born& b : born_) {
+    if (unnamed(b)) name(b.id, role_of(seen_[b.id]));
   }
   born_.clear();
+  works_on_.clear();
   running_ = kNoRole;
   running_with_role_ = false;
   anchor_ = 0;

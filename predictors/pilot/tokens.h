@@ -9,10 +9,13 @@
 // An extent's number means nothing in the next run, so lasting extents have *roles*: the kind of the op that bore it and
 // the roles of what that worked on (Adam's state is born of its parameter); else of the first op that used it
 // together with something that has a role (momentum is born of a gradient, and then added to its parameter); else of the
-// op that bore it alone. Of several alike the order of birth tells; what takes a dead one's place takes its role.
+// op that bore it alone. Of several alike the order of birth tells. What takes a dead one's place takes its role: the
+// next alike, or what was born of it in its size, as where state is replaced and not changed.
 //
-// Extents that small storages share take no part: who lies in them changes. Costs: O(operands) an op, and the extents of
-// a step at its end. After the idea of DyNN-Offload (Ren et al., HPCA 2024); how it names its operators is not public.
+// What was there before anybody looked is called after its first use, which may be another one in another run. What
+// lives over a step's end by chance, as its last outputs, lasts too. Extents that small storages share take no part: who
+// lies in them changes. The caller tells of one row of ops, not nested. Costs: O(operands) an op, and the extents of a
+// step at its end. After the idea of DyNN-Offload (Ren et al., HPCA 2024); how it names its operators is not public.
 #pragma once
 
 #include <cstdint>
@@ -45,17 +48,31 @@ class Tokens {
   struct Seen {
     Role role = kNoRole, base = kNoRole;  // base: what all alike have in common
     std::uint32_t number = 0;             // among these
+    Bytes bytes = 0;
+    std::uint64_t born = 0;               // a number of its own
+    Role heir_base = kNoRole;             // it was born of that one, in its size
+    std::uint32_t heir_number = 0;
     Role born_as = kNoRole;  // what it would be called after the op that bore it
     Role used_as = kNoRole;  // after the first op that used it with something that has a role
     bool alive = false;
     bool with_role = false;  // the op that bore it worked on something that has one
   };
+  struct Born {
+    ExtentId id = kNoExtent;
+    std::uint64_t born = 0;
+  };
   Seen& seen(ExtentId id);
+  void bear(ExtentId id, Role as, bool with_role);
+  void take(ExtentId id, Role base, std::uint32_t number);
   void name(ExtentId id, Role base);
+  bool inherits(const Seen& s) const;
+  bool unnamed(const Born& b) const;
   Role role_of(const Seen& s) const;
 
   std::vector<Seen> seen_;                    // by extent
-  std::vector<ExtentId> born_;                // in this step, or used first
+  std::vector<Born> born_;                    // in this step, or used first
+  std::uint64_t births_ = 0;
+  std::vector<ExtentId> works_on_;            // what the running op works on and has a role
   std::unordered_map<Role, std::uint32_t> alike_;  // by base: no number below is free
   std::unordered_map<Role, ExtentId> holders_;
   Role running_ = kNoRole;                    // kind and roles of the running op

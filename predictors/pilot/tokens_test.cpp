@@ -113,6 +113,63 @@ TEST(PilotTokens, WhatTakesADeadOnesPlaceTakesItsRole) {
   EXPECT_NE(bear(4), second);
 }
 
+TEST(PilotTokens, StateThatIsReplacedKeepsItsRole) {
+  Tokens tokens;
+  for (ExtentId id = 0; id < 2; ++id) {
+    tokens.on_op(kMake, {});
+    tokens.on_birth(id, kBytes);
+  }
+  tokens.on_step();
+  const Role first = tokens.role(0), second = tokens.role(1);
+  ExtentId now[] = {0, 1};
+  for (ExtentId step = 1; step <= 5; ++step) {
+    for (ExtentId i = 0; i < 2; ++i) {  // h = f(h)
+      tokens.on_op(kAdd, std::span(now).subspan(i, 1));
+      tokens.on_birth(10 * step + i, kBytes);
+    }
+    for (ExtentId i = 0; i < 2; ++i) {
+      tokens.on_death(now[i]);
+      now[i] = 10 * step + i;
+    }
+    tokens.on_step();
+    EXPECT_EQ(tokens.role(now[0]), first);
+    EXPECT_EQ(tokens.role(now[1]), second);
+  }
+}
+
+// An activation in extent 5 dies, then one weight is born in 7 and another in 5.
+TEST(PilotTokens, AnExtentThatWasAnotherBeforeIsBornWhereItIsBorn) {
+  const auto roles = [](ExtentId first, ExtentId second) {
+    Tokens tokens;
+    tokens.on_op(kMatmul, {});
+    tokens.on_birth(5, kBytes);
+    tokens.on_death(5);
+    for (const ExtentId id : {first, second}) {
+      tokens.on_op(kMake, {});
+      tokens.on_birth(id, kBytes);
+    }
+    tokens.on_step();
+    return std::pair(tokens.role(first), tokens.role(second));
+  };
+  EXPECT_EQ(roles(7, 5), roles(8, 9));
+  EXPECT_NE(roles(7, 5).first, roles(7, 5).second);
+}
+
+TEST(PilotTokens, WhereNoStepEndsWhatHasDiedIsForgotten) {
+  Tokens tokens;
+  for (int i = 0; i < 100'000; ++i) {
+    tokens.on_op(kMake, {});
+    tokens.on_birth(1, kBytes);
+    tokens.on_death(1);
+  }
+  tokens.on_op(kMake, {});
+  tokens.on_birth(2, kBytes);
+  tokens.on_birth(2, kBytes);  // its death was missed
+  tokens.on_step();
+  EXPECT_NE(tokens.role(2), kNoRole);
+  EXPECT_EQ(tokens.holder(tokens.role(2)), 2U);
+}
+
 TEST(PilotTokens, WhatIsBornAndDiesInAStepHasNone) {
   Tokens tokens;
   tokens.on_op(kMake, {});

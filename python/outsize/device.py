@@ -25,8 +25,11 @@ SINGLE = ("single_read", "single_write")
 LATENCY_NS = 100_000
 
 
-def costs_of(moves: dict[str, Any]) -> dict[str, int]:
-    return {name: int(moves.get(name, 0)) for name in MOVES}
+def measured(disk: dict[str, Any], moves: dict[str, Any]) -> dict[str, Any]:
+    """A device without a processor of its own, from what `outsize doctor` says of the disk and of moves."""
+    device = {name: int(disk[name]) for name in RATES} | {name: int(disk.get(name, 0)) for name in SINGLE}
+    device["latency_ns"] = int(disk.get("latency_ns", LATENCY_NS))
+    return device | {name: int(moves.get(name, 0)) for name in MOVES}
 
 
 def at_the_programs_expense(device: dict[str, Any], meta: str) -> dict[str, Any]:
@@ -46,11 +49,7 @@ def device_of(path: str) -> dict[str, Any]:
     try:
         with open(PROFILES.get(path, path)) as file:
             found = json.load(file)
-        disk, roofline = found["disk"], found.get("compute")
-        device: dict[str, Any] = {name: int(disk[name]) for name in RATES}
-        device |= {name: int(disk.get(name, 0)) for name in SINGLE}
-        device["latency_ns"] = int(disk.get("latency_ns", LATENCY_NS))
-        device |= costs_of(found.get("moves", {}))
+        device, roofline = measured(found["disk"], found.get("moves", {})), found.get("compute")
         if roofline is not None:
             device["compute"] = {name: int(roofline[name]) for name in ROOFLINE}
         if "name" in found:

@@ -12,7 +12,7 @@ from typing import Any
 from outsize.bench.runner import Run, WorkerError, ample, take_turns
 from outsize.bench.workloads import Workload, WorkloadError
 from outsize.checkup import default_spill_dir
-from outsize.device import LATENCY_NS, RATES, SINGLE, at_the_programs_expense, costs_of
+from outsize.device import at_the_programs_expense, measured
 from outsize.progress import progress
 from outsize.simulate import load, verdict
 
@@ -27,9 +27,6 @@ def predict(
         raise WorkloadError(
             "--predict takes the examples. Record your script with `outsize record`, and ask `outsize simulate`."
         )
-    device = {name: int(disk[name]) for name in RATES} | {"latency_ns": LATENCY_NS}
-    device |= {name: int(disk.get(name, 0)) for name in SINGLE}
-    device |= costs_of(disk.get("moves", {}))
     with tempfile.TemporaryDirectory(prefix="outsize-bench-", dir=default_spill_dir()) as folder:
         path = str(Path(folder) / "run.trace")
         room = ample(peak)
@@ -39,7 +36,7 @@ def predict(
             raise WorkerError(f"the workload could not be recorded: {recording.failure}")
         with progress("Reading the trace"):
             program = load().TraceProgram(path)
-    device = at_the_programs_expense(device, program.meta)
+    device = at_the_programs_expense(measured(disk, disk.get("moves", {})), program.meta)
     notes = []
     if counted := [time for time in recording.step_seconds[runs[0].warmup :] if time is not None]:
         notes.append(f"Recorded with room for all: {statistics.median(counted):.3g} s a step.")
