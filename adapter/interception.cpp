@@ -30,7 +30,7 @@ void name_site_slowly(host::Runtime& runtime, ThreadState& state, SiteId site,
     std::fill_n(&state.seen[0][0], 2 * ThreadState::kSeenSets, SiteId{0});
   }
   runtime.name_site(site, operands.describe(op_name, in_backward).c_str());
-  SiteId* const seen = state.seen[site % ThreadState::kSeenSets];
+  SiteId* const seen = state.seen_with(site);
   seen[1] = seen[0];
   seen[0] = site;
 }

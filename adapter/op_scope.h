@@ -25,7 +25,7 @@ class OpScope {
       : runtime_(runtime) {
     const bool in_backward = current_backward_pass() != -1;
     const SiteId site = operands.site(op_hash, in_backward);
-    const SiteId* const seen = state.seen[site % ThreadState::kSeenSets];
+    const SiteId* const seen = state.seen_with(site);
     if ((seen[0] != site && seen[1] != site) || state.names_forgotten != host::Runtime::names_forgotten()) {
       name_site_slowly(runtime, state, site, operands, op_name, in_backward);
     }

@@ -46,6 +46,7 @@ constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
 
 SiteId OperandCollector::site(std::uint64_t op_hash, bool in_backward) const {
   std::uint64_t hash = mix(op_hash, static_cast<std::uint64_t>(tensors_) * 2 + in_backward);
+  const std::uint64_t kind = hash >> (64 - kKindBits);  // a product's high bits are its best mixed
   const int known = std::min(tensors_, kHashedTensors);
   for (int i = 0; i < known; ++i) {
     const c10::TensorImpl& impl = *first_[i];
@@ -54,7 +55,8 @@ SiteId OperandCollector::site(std::uint64_t op_hash, bool in_backward) const {
     hash = mix(hash, (sizes.size() << 8) | static_cast<std::uint64_t>(impl.dtype().toScalarType()));
     for (const std::int64_t size : sizes) hash = mix(hash, static_cast<std::uint64_t>(size));
   }
-  return hash ^ (hash >> 32);
+  hash ^= hash >> 32;
+  return hash ^ kind_of(hash) ^ kind;
 }
 
 std::string OperandCollector::describe(const std::string& op_name, bool in_backward) const {

@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "planners/lookahead/lookahead.h"
-#include "predictors/repeat/step_record.h"
+#include "predictors/steps/step_record.h"
 
 namespace outsize::sim {
 namespace {
 
-using repeat::kNone;
+using steps::kNone;
 
 // a * b / c, whose product may need more than 64 bits.
 Nanos scaled(Nanos a, Nanos b, Nanos c) { return static_cast<Nanos>(static_cast<__int128>(a) * b / c); }
@@ -50,7 +50,7 @@ class OraclePredictor final : public Predictor {
   std::uint32_t now() const { return std::max(position_, op_at_[cast_.action]); }
 
   const Cast& cast_;
-  repeat::StepRecord run_;            // the whole program as one step
+  steps::StepRecord run_;            // the whole program as one step
   std::vector<Change> changes_;       // by op: in it and after it
   std::vector<Change> left_;          // by action: from there on
   std::vector<std::uint32_t> op_at_;  // by action: ops that began before it
@@ -112,7 +112,7 @@ void OraclePredictor::begin_op(Nanos at) {
 
 void OraclePredictor::note(const Action& action) {
   const std::uint32_t op = run_.size() - 1;  // before the first: none, and nothing is foreseen there
-  repeat::ObjectRecord* object = action.object < run_.objects.size() ? &run_.objects[action.object] : nullptr;
+  steps::ObjectRecord* object = action.object < run_.objects.size() ? &run_.objects[action.object] : nullptr;
   switch (action.kind) {
     case Action::Kind::kOpBegin:
       for (const ObjectRef& ref : action.operands) run_.accesses.push_back(ref.object);

@@ -2,6 +2,7 @@
 // never used twice. The simulated driver maps them to extents as the live one does.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "core/base/types.h"
@@ -31,6 +32,7 @@ struct Action {
     kHint,       // object, flag: used soon
     kStep,
     kBudget,     // bytes
+    kSample,     // sample: what the next ops work on
   };
   Kind kind = Kind::kWork;
   bool flag = false;
@@ -40,6 +42,7 @@ struct Action {
   SiteId site = 0;
   Nanos duration = 0;
   std::vector<ObjectRef> operands;
+  std::vector<std::int64_t> sample;  // core/trace/sample.h
 };
 
 struct Program {

@@ -4,6 +4,7 @@
 
 #include "core/check/checker.h"
 #include "core/engine/engine.h"
+#include "core/trace/sample.h"
 #include "planners/registry/policies.h"
 
 namespace outsize::sim {
@@ -54,7 +55,7 @@ class Replay {
     const std::string_view recorded = rest;
     const std::string_view first = take_line(rest);
     Input input;
-    if (!parse_input(first, input, operands_)) return unreadable(first, result.lines + 1);
+    if (!parse_input(first, input, lists_)) return unreadable(first, result.lines + 1);
     if (!fits(input)) return nonsense(first, result.lines + 1);
     commands_.clear();
     while (rest.starts_with("< ")) {
@@ -90,6 +91,7 @@ class Replay {
         return std::ranges::all_of(input.operands, [&](const OperandRef& ref) { return alive(ref.extent); });
       case Kind::kAlloc:
       case Kind::kAdopt: return input.extent < table_.size() + kAhead && input.bytes >= 0;
+      case Kind::kSample: return trace::is_sample(input.sample);
       case Kind::kStep:
       case Kind::kPlan:
       case Kind::kBudget: return true;
@@ -125,7 +127,7 @@ class Replay {
   check::Checker checker_;
   std::string produced_;
   Commands commands_, replayed_;
-  std::vector<OperandRef> operands_;
+  InputLists lists_;
 };
 
 }  // namespace

@@ -32,6 +32,32 @@ TEST(Replay, GivesTheSameLogByteForByte) {
   EXPECT_GT(lines, 50'000U);
 }
 
+TEST(Replay, SamplesAreReplayedToo) {
+  FuzzCase fuzz = fuzz_case(3);
+  fuzz.sim.policy = "lookahead";
+  fuzz.sim.keep_log = true;
+  Program program = random_program(fuzz.program);
+  std::int64_t said = 0;
+  for (std::vector<Action>& actions : program.threads) {
+    for (std::size_t at = 0; at < actions.size(); at += 40) {
+      const auto put = actions.emplace(actions.begin() + static_cast<std::ptrdiff_t>(at));
+      put->kind = Action::Kind::kSample;
+      put->sample = {-77, 2, ++said, -said};
+    }
+  }
+  SimDriver driver(program, fuzz.sim);
+  const SimResult run = driver.run();
+  EXPECT_TRUE(run.problems.empty()) << run.problems.front();
+  EXPECT_NE(run.log.find("> sample"), std::string::npos);
+  auto result = replay(run.log);
+  ASSERT_TRUE(result.ok()) << result.error().message();
+  EXPECT_TRUE(result->same) << result->recorded << result->replayed;
+  EXPECT_TRUE(result->violations.empty());
+  for (const char* bad : {"> sample v5\n", "> sample v5 v2 v1\n"}) {
+    EXPECT_FALSE(replay("# outsize decisions 1: ondemand 1000 100 100\n" + std::string(bad)).ok()) << bad;
+  }
+}
+
 TEST(Replay, TheSameProgramGivesTheSameLog) {
   for (std::uint64_t seed : {5, 6, 7, 8}) EXPECT_EQ(recorded(seed), recorded(seed));
 }

@@ -143,6 +143,7 @@ bool SimDriver::skipped(Thread& t, const Action& action) {
     case Action::Kind::kDeath:
     case Action::Kind::kUnpin:
     case Action::Kind::kStep:
+    case Action::Kind::kSample:
     case Action::Kind::kBudget: return false;
     default: return true;
   }
@@ -166,6 +167,12 @@ bool SimDriver::perform(ThreadId id, Thread& t, const Action& action) {
     }
     case Action::Kind::kAdopt: adopt(action); return true;
     case Action::Kind::kDeath: death(action); return true;
+    case Action::Kind::kSample:
+      input.thread = 0;  // of nobody's ops in particular
+      input.kind = Input::Kind::kSample;
+      input.sample = action.sample;
+      feed(input);
+      return true;
     case Action::Kind::kStep:
     case Action::Kind::kBudget: after_step(action); return true;
     default: break;

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/trace/sample.h"
 #include "core/trace/trace_validator.h"
 
 namespace outsize::sim {
@@ -181,6 +182,7 @@ void Writer::see(const Event& event) {
       ++out_.steps;
       add(Action::Kind::kStep);
       break;
+    case Kind::kSample: add(Action::Kind::kSample).sample = trace::encode_sample(event.features); break;
     default: break;  // says nothing of what the program does to its storages
   }
 }

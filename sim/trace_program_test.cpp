@@ -6,6 +6,7 @@
 
 #include <cstdio>
 
+#include "core/trace/sample.h"
 #include "sim/sim_driver.h"
 #include "sim/training_program.h"
 
@@ -76,6 +77,7 @@ class TraceProgramTest : public testing::Test {
         case Action::Kind::kWork: text += "work:" + std::to_string(action.duration); break;
         case Action::Kind::kAdopt: text += "adopt:" + std::to_string(action.object); break;
         case Action::Kind::kStep: text += "step"; break;
+        case Action::Kind::kSample: text += "sample"; break;
         default: text += "other";
       }
     }
@@ -228,6 +230,27 @@ TEST_F(TraceProgramTest, WhatMakesNoSenseIsRefused) {
   ASSERT_FALSE(read.ok());
   EXPECT_EQ(read.error().code, ErrorCode::kInvalidArgument);
   EXPECT_NE(read.error().message().find("makes no sense: event 2: "), std::string::npos) << read.error().message();
+}
+
+TEST_F(TraceProgramTest, SamplesAreTold) {
+  const double numbers[] = {3, 0.5};
+  const trace::Feature feature{"length", numbers};
+  Event sample = event(Event::Kind::kSample);
+  sample.features = {&feature, 1};
+  put(sample);
+  op(1, {});
+  end(30);
+  const TraceProgram read = program();
+  ASSERT_EQ(kinds(read.program.threads[0]), "sample work:10 op work:30 end");
+  EXPECT_EQ(read.program.threads[0][0].sample, trace::encode_sample({&feature, 1}));
+  SimOptions options;
+  options.budget = kMiB;
+  options.keep_log = true;
+  SimDriver driver(read.program, options);
+  const SimResult result = driver.run();
+  EXPECT_TRUE(result.problems.empty());
+  EXPECT_EQ(result.time, 40) << "it takes no time";
+  EXPECT_NE(result.log.find("> sample v"), std::string::npos);
 }
 
 // Weights that are read forth and back: what half the budget costs, and that the judge is content.

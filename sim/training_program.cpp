@@ -25,6 +25,7 @@ class Trainer {
     for (int step = 0; step < options_.steps; ++step) {
       choose_path(step);
       if (!options_.grads_stay) zero_grad();
+      if (options_.tells) tell(step);
       forward();
       backward();
       optimize();
@@ -81,6 +82,11 @@ class Trainer {
       while (layer + 1 < options_.layers && random_.below(2) == 0) ++layer;
       path_.push_back(layer);
     }
+  }
+  void tell(int step) {
+    std::vector<std::int64_t>& sample = add(Action::Kind::kSample).sample;
+    sample = {7, 1, step, 8, static_cast<std::int64_t>(path_.size())};
+    sample.insert(sample.end(), path_.begin(), path_.end());
   }
   void zero_grad() {
     for (ObjectId& grad : grads_) {

@@ -20,6 +20,7 @@ struct TrainingOptions {
   std::uint64_t path_seed = 0;  // not 0: every step takes layers of its own, in an order of its own
   int path_length = 0;        // not 0: so many, some again and again as a tree's cells are: every other one
                               // is the first layer, every fourth the second, and so on
+  bool tells = false;         // a sample says the path ahead of each step, after a number that means nothing
 };
 
 Program training_program(const TrainingOptions& options);

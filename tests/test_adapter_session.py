@@ -23,6 +23,24 @@ def test_multi_tensor_optimizer_is_cut() -> None:
         assert 48 * MIB >= core.stats()["min_budget"] > 8 * MIB
 
 
+def test_ops_that_differ_in_sizes_alone_are_of_one_kind(tmp_path) -> None:
+    """The lowest bits of a site (core/base/types.h) leave sizes and dtypes out, and nothing else."""
+    log = tmp_path / "run.log"
+    made = {name: [torch.ones(n, n, dtype=dtype) for n, dtype in ((300, torch.float32), (400, torch.float64))]
+            for name in "ab"}
+    with managed(64 * MIB, decision_log=str(log)):
+        for a, b in zip(made["a"], made["b"], strict=True):
+            torch.mul(a, b, out=a)
+        for a, b in zip(made["a"], made["b"], strict=True):
+            torch.add(a, b, out=a)
+        torch.addcmul(made["a"][0], made["a"][0], made["b"][0], out=made["a"][0])
+    sites = [int(part[1:]) for line in log.read_text().splitlines() if line.startswith("> op ")
+             for part in line.split() if part[0] == "s"]
+    assert len(set(sites)) == len(sites) == 5
+    kinds = [site % 2**20 for site in sites]
+    assert kinds[0] == kinds[1] != kinds[2] == kinds[3] != kinds[4] != kinds[0]
+
+
 def test_user_threads_whose_ops_do_not_fit_together() -> None:
     """Each op needs well over half of the budget: one thread at a time, and no deadlock."""
 

@@ -16,6 +16,10 @@ inline constexpr ExtentId kNoExtent = 0xffffffffU;
 
 // The identity of an op across steps: schema, shapes, dtypes and how we got there. Never an address.
 using SiteId = std::uint64_t;
+// Its lowest bits say what kind of op it is: the op and how many tensors it is given, whatever their
+// sizes, and whether in backward. Where shapes never recur, kinds do.
+inline constexpr int kKindBits = 20;
+constexpr std::uint64_t kind_of(SiteId site) { return site & ((std::uint64_t{1} << kKindBits) - 1); }
 
 // One per thread that runs ops; assigned in order of first appearance.
 using ThreadId = std::uint32_t;

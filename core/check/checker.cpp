@@ -68,6 +68,7 @@ void Checker::accept(const Input& input) {
     case Input::Kind::kBudget: budget_ = input.bytes; break;
     case Input::Kind::kStep:
     case Input::Kind::kHint:  // entitles nobody to anything
+    case Input::Kind::kSample:
     case Input::Kind::kPlan: break;
   }
 }

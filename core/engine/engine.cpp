@@ -87,6 +87,12 @@ Outcome Engine::dispatch(const Input& input) {
     case Input::Kind::kBudget: set_budget(input.bytes); break;
     case Input::Kind::kHint: hint(input); break;
     case Input::Kind::kNoSlot: no_slot(input.extent); break;
+    case Input::Kind::kSample:
+      if (watching_) {
+        predictor_->on_sample(input.sample);
+        if (predictor_->take_rekeyed()) planner_->on_rekey();
+      }
+      break;
   }
   return Outcome::kGo;
 }

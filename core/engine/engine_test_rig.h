@@ -1,7 +1,9 @@
 // The engine driven by hand under the judge of core/check.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -65,6 +67,11 @@ class EngineRig {
   std::string budget(Bytes bytes) {
     Input input = make(Input::Kind::kBudget, kNoExtent, 0);
     input.bytes = bytes;
+    return step(input);
+  }
+  std::string sample(std::span<const std::int64_t> sample) {
+    Input input = make(Input::Kind::kSample, kNoExtent, 0);
+    input.sample = sample;
     return step(input);
   }
   std::string plan(Nanos now) {

@@ -2,6 +2,7 @@
 // Inputs, one at a time, and carries out the Commands in order before the next Input.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -33,6 +34,7 @@ struct Input {
     kBudget,     // bytes
     kHint,       // extent, flag: used soon (else: not soon). The program's own word
     kNoSlot,     // extent: its write did not begin, there is no room below
+    kSample,     // sample, now: what the sample says that the next ops work on
   };
   Kind kind = Kind::kPlan;
   bool flag = false;
@@ -43,6 +45,8 @@ struct Input {
   SiteId site = 0;
   Nanos now = 0;
   std::span<const OperandRef> operands;
+  // For each feature: the hash of its name, the number of its values, these (core/trace/sample.h).
+  std::span<const std::int64_t> sample = {};
 };
 
 // What inner ops bore stays pinned for their caller, which may hold raw pointers to it (a kernel

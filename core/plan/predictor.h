@@ -5,6 +5,7 @@
 // Called by the engine only, on one thread at a time; allocates nothing per op once warm.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 
@@ -37,6 +38,9 @@ class Predictor {
   virtual void on_birth(ExtentId id, Bytes bytes) = 0;
   virtual void on_death(ExtentId id, Bytes bytes) = 0;
   virtual void on_step(Nanos now) = 0;
+  // What the sample says that the next ops work on. For each feature: the hash of its name, the number of
+  // its values, these (core/trace/sample.h). Told whenever the engine is watching, as ops are.
+  virtual void on_sample(std::span<const std::int64_t>) {}
 
   virtual Position position() const = 0;
   // Absolute position of the next use as foreseen now; kNever where none is foreseen. It may lie before

@@ -7,7 +7,8 @@ namespace {
 
 constexpr const char* kInputNames[] = {"op",    "end",    "alloc", "touch", "adopt",
                                        "death", "read",   "wrote", "fault", "expose",
-                                       "pin",   "unpin",  "step",  "plan",  "budget", "hint", "noslot"};
+                                       "pin",   "unpin",  "step",  "plan",  "budget",
+                                       "hint",  "noslot", "sample"};
 constexpr const char* kCommandNames[] = {"grant",   "refuse", "evict",   "fetch",  "install",
                                          "abandon", "write",  "unguard", "forget", "release",
                                          "resume",  "promote", "fatal"};
@@ -87,6 +88,10 @@ void DecisionLog::input(const Input& input) {
     line_ += operand.access == Access::kWrite ? " w" : " r";
     append(line_, operand.extent);
   }
+  for (const std::int64_t value : input.sample) {
+    line_ += " v";
+    append(line_, static_cast<std::uint64_t>(value));
+  }
   line_ += '\n';
   sink_(line_);
 }
@@ -145,7 +150,7 @@ bool parse_left_over(std::string_view line, ExtentId& id, Extent& extent) {
   return whole && id != kNoExtent;
 }
 
-bool parse_input(std::string_view line, Input& input, std::vector<OperandRef>& operands) {
+bool parse_input(std::string_view line, Input& input, InputLists& lists) {
   if (!line.starts_with("> ")) return false;
   line.remove_prefix(2);
   const std::size_t end = line.find_first_of(" \n");
@@ -155,7 +160,8 @@ bool parse_input(std::string_view line, Input& input, std::vector<OperandRef>& o
   while (kind < kInputKinds && name != kInputNames[kind]) ++kind;
   if (kind == kInputKinds) return false;
   input.kind = static_cast<Input::Kind>(kind);
-  operands.clear();
+  lists.operands.clear();
+  lists.sample.clear();
   line.remove_prefix(name.size());
   const bool whole = fields(line, [&](char tag, std::uint64_t value) {
     switch (tag) {
@@ -165,13 +171,15 @@ bool parse_input(std::string_view line, Input& input, std::vector<OperandRef>& o
       case 's': input.site = value; break;
       case 'n': input.now = static_cast<Nanos>(value); break;
       case 'f': input.flag = value & 1; input.in_backward = (value & 2) != 0; break;
-      case 'r': operands.push_back({static_cast<ExtentId>(value), Access::kRead}); break;
-      case 'w': operands.push_back({static_cast<ExtentId>(value), Access::kWrite}); break;
+      case 'r': lists.operands.push_back({static_cast<ExtentId>(value), Access::kRead}); break;
+      case 'w': lists.operands.push_back({static_cast<ExtentId>(value), Access::kWrite}); break;
+      case 'v': lists.sample.push_back(static_cast<std::int64_t>(value)); break;
       default: return false;
     }
     return true;
   });
-  input.operands = operands;
+  input.operands = lists.operands;
+  input.sample = lists.sample;
   return whole;
 }
 

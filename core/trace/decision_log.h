@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/engine/input.h"
 #include "core/residency/extent.h"
@@ -37,9 +38,13 @@ struct LogHeader {
 bool parse_header(std::string_view line, LogHeader& header);
 // Reads the line of an extent left behind; false where it is none.
 bool parse_left_over(std::string_view line, ExtentId& id, Extent& extent);
-// Reads one input line back; false where the line is not an input. `operands` keeps what
-// `input.operands` points to.
-bool parse_input(std::string_view line, Input& input, std::vector<OperandRef>& operands);
+// What an input that was read back points to.
+struct InputLists {
+  std::vector<OperandRef> operands;
+  std::vector<std::int64_t> sample;
+};
+// Reads one input line back; false where the line is not an input. `lists` keeps what it points to.
+bool parse_input(std::string_view line, Input& input, InputLists& lists);
 // Reads one command line back; false where the line is not a command.
 bool parse_command(std::string_view line, Command& command);
 

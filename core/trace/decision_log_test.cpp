@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
+
 namespace outsize {
 namespace {
 
@@ -44,8 +47,10 @@ TEST(DecisionLog, WhatWasLeftBehindComesBackAsItWas) {
 }
 
 TEST(DecisionLog, EveryInputComesBackAsItWas) {
-  constexpr auto kLast = static_cast<int>(Input::Kind::kNoSlot);
+  constexpr auto kLast = static_cast<int>(Input::Kind::kSample);
   const OperandRef operands[] = {{7, Access::kRead}, {0, Access::kWrite}, {7, Access::kWrite}};
+  constexpr auto kLeast = std::numeric_limits<std::int64_t>::min();
+  const std::int64_t sample[] = {kLeast, 3, 0, -1, ~kLeast};
   for (int kind = 0; kind <= kLast; ++kind) {
     for (const bool full : {false, true}) {
       Input input;
@@ -59,9 +64,10 @@ TEST(DecisionLog, EveryInputComesBackAsItWas) {
         input.site = ~SiteId{0};
         input.now = 1'234'567'890'123;
         input.operands = operands;
+        input.sample = sample;
       }
       Input back;
-      std::vector<OperandRef> kept;
+      InputLists kept;
       const std::string line = line_of([&](DecisionLog& log) { log.input(input); });
       ASSERT_TRUE(parse_input(line, back, kept)) << line;
       EXPECT_EQ(back.kind, input.kind) << line;
@@ -73,10 +79,11 @@ TEST(DecisionLog, EveryInputComesBackAsItWas) {
       EXPECT_EQ(back.site, input.site) << line;
       EXPECT_EQ(back.now, input.now) << line;
       ASSERT_EQ(back.operands.size(), input.operands.size()) << line;
-      for (std::size_t i = 0; i < kept.size(); ++i) {
-        EXPECT_EQ(kept[i].extent, operands[i].extent);
-        EXPECT_EQ(kept[i].access, operands[i].access);
+      for (std::size_t i = 0; i < kept.operands.size(); ++i) {
+        EXPECT_EQ(kept.operands[i].extent, operands[i].extent);
+        EXPECT_EQ(kept.operands[i].access, operands[i].access);
       }
+      EXPECT_TRUE(std::ranges::equal(back.sample, input.sample)) << line;
       EXPECT_EQ(line_of([&](DecisionLog& log) { log.input(back); }), line);
     }
   }
@@ -124,9 +131,9 @@ TEST(DecisionLog, TheHeaderComesBackAsItWas) {
 TEST(DecisionLog, WhatIsNoLineIsRefused) {
   Input input;
   Command command;
-  std::vector<OperandRef> operands;
+  InputLists lists;
   for (const char* line : {"", "> ", "> dance\n", "> op tx\n", "> op q5\n", "< op\n", "op\n"}) {
-    EXPECT_FALSE(parse_input(line, input, operands)) << line;
+    EXPECT_FALSE(parse_input(line, input, lists)) << line;
   }
   for (const char* line : {"", "< ", "< dance\n", "< grant tx\n", "< grant q5\n", "> grant\n"}) {
     EXPECT_FALSE(parse_command(line, command)) << line;

@@ -148,6 +148,17 @@ TEST(TraceCodec, NumbersOfFeaturesComeBackToTheBit) {
   }
 }
 
+// As much as Python tells at most (outsize/samples.py).
+TEST(TraceCodec, TheLargestSampleIsAnEvent) {
+  Events events{with(Event::Kind::kSample, 0), with(Event::Kind::kEnd, 0)};
+  for (int i = 0; i < 64; ++i) {
+    events[0].features.push_back({std::string(1000, 'x'), std::vector<double>(i < 16 ? 4096 : 0, 0.1)});
+  }
+  const Decoded back = decoded(encoded(events));
+  ASSERT_EQ(back.error, "");
+  EXPECT_EQ(back.events[0], events[0]);
+}
+
 TEST(TraceCodec, EveryTruncationIsTold) {
   const Blocks blocks = encoded(tiny(), 5);
   ASSERT_GT(blocks.size(), 3U);

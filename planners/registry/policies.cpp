@@ -3,6 +3,7 @@
 #include "planners/lookahead/lookahead.h"
 #include "planners/ondemand/ondemand.h"
 #include "planners/registry/deepum.h"
+#include "planners/registry/pilot.h"
 #include "planners/registry/weights.h"
 #include "predictors/repeat/repeat.h"
 
@@ -24,6 +25,8 @@ Policy make_deepum(const ExtentTable& table) { return make_deepum_with(table, ""
 
 Policy make_weights(const ExtentTable& table) { return make_weights_with(table, ""); }
 
+Policy make_pilot(const ExtentTable& table) { return make_pilot_with(table, ""); }
+
 struct Row {
   const char* name;
   Policy (*make)(const ExtentTable&);
@@ -31,7 +34,7 @@ struct Row {
 };
 constexpr Row kPolicies[] = {
     {"lookahead", make_lookahead}, {"ondemand", make_ondemand}, {"deepum", make_deepum, make_deepum_with},
-    {"weights", make_weights, make_weights_with}};
+    {"weights", make_weights, make_weights_with}, {"pilot", make_pilot, make_pilot_with}};
 
 }  // namespace
 

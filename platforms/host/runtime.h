@@ -177,7 +177,8 @@ class Runtime {
   // soon (the first to leave). Holds until they are used. Never blocks.
   void hint(const void* address, std::size_t bytes, bool soon);
 
-  // For the trace, where one is recorded: what the sample that the next ops work on looks like.
+  // What the sample that the next ops work on looks like: for the predictor, and for the trace where one is
+  // recorded.
   void sample(std::vector<std::pair<std::string, std::vector<double>>> features);
   // Ends the trace, if one is being recorded (the end of the session does so too), and says what became
   // of the latest one. A trace that cannot be written stops nobody: it is told here. Also after shutdown().

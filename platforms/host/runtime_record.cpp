@@ -3,6 +3,7 @@
 #include <mutex>
 #include <utility>
 
+#include "core/trace/sample.h"
 #include "platforms/host/runtime_impl.h"
 
 namespace outsize::host {
@@ -103,8 +104,17 @@ Recorded Runtime::end_recording() {
 void Runtime::sample(std::vector<std::pair<std::string, std::vector<double>>> features) {
   Impl& m = *the_impl();
   if (m.in_child.load(std::memory_order_relaxed)) return;
+  std::vector<trace::Feature> views;
+  views.reserve(features.size());
+  for (const auto& [name, numbers] : features) views.push_back({name, numbers});
+  const std::vector<std::int64_t> sample = trace::encode_sample(views);
   std::lock_guard guard(m.lock);
-  if (m.recorder != nullptr) m.recorder->sample(monotonic_now(), Impl::thread_id(), std::move(features));
+  Input input;
+  input.kind = Input::Kind::kSample;
+  input.sample = sample;
+  input.now = monotonic_now();
+  if (m.recorder != nullptr) m.recorder->sample(input.now, Impl::thread_id(), std::move(features));
+  m.feed(input);
 }
 
 }  // namespace outsize::host

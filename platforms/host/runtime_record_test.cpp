@@ -6,11 +6,14 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <fstream>
 #include <random>
 #include <set>
 #include <string>
 #include <thread>
 
+#include "core/trace/decision_log.h"
+#include "core/trace/sample.h"
 #include "core/trace/trace_test_rig.h"
 #include "core/trace/trace_validator.h"
 #include "platforms/host/runtime_test_rig.h"
@@ -145,6 +148,39 @@ TEST_F(RuntimeRecordTest, WhatTheProgramDoesIsInTheTrace) {
     EXPECT_EQ(recorded.ops, 4U);
     EXPECT_EQ(recorded.steps, 1U);
     EXPECT_EQ(recorded.bytes, got.file_bytes);
+  });
+}
+
+TEST_F(RuntimeRecordTest, WhatASampleSaysGoesToTheEngineAlsoWhereNothingIsRecorded) {
+  in_child([this](FaultMechanism mechanism) {
+    const std::string path = path_ + ".log";
+    for (const bool recorded : {false, true}) {
+      RuntimeOptions options;
+      options.budget = kAmple;
+      options.faults = mechanism;
+      options.spill_dir = ".";
+      options.decision_log = path;
+      if (recorded) options.record = path_;
+      auto runtime = Runtime::create(options);
+      ASSERT_TRUE(runtime.ok()) << runtime.error().message();
+      (*runtime)->sample({{"length", {3, 0.5}}});
+      ASSERT_TRUE((*runtime)->shutdown().ok());
+      const double numbers[] = {3, 0.5};
+      const trace::Feature feature{"length", numbers};
+      std::ifstream file(path);
+      int samples = 0;
+      Input input;
+      InputLists lists;
+      for (std::string line; std::getline(file, line);) {
+        if (!parse_input(line + "\n", input, lists) || input.kind != Input::Kind::kSample) continue;
+        ++samples;
+        EXPECT_EQ(lists.sample, trace::encode_sample({&feature, 1}));
+        EXPECT_GT(input.now, 0);
+      }
+      EXPECT_EQ(samples, 1) << recorded;
+      unlink(path.c_str());
+    }
+    EXPECT_EQ(read(path_).of(Kind::kSample).size(), 1U);
   });
 }
 

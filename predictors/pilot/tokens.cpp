@@ -2,19 +2,9 @@
 
 #include <algorithm>
 
+#include "predictors/pilot/mix.h"
+
 namespace outsize::pilot {
-namespace {
-
-// The finisher of splitmix64 (Steele, Lea and Flood, Fast splittable pseudorandom number generators, 2014).
-constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
-  std::uint64_t z = (hash ^ value) + 0x9e3779b97f4a7c15ULL * (value + 1);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-  z ^= z >> 31;
-  return z == 0 ? 1 : z;  // 0 is nobody
-}
-
-}  // namespace
 
 Tokens::Seen& Tokens::seen(ExtentId id) {
   if (id >= seen_.size()) seen_.resize(id + 1 + id / 2);
@@ -26,7 +16,20 @@ ExtentId Tokens::holder(Role role) const {
   return at == holders_.end() ? kNoExtent : at->second;
 }
 
-Token Tokens::on_op(std::uint64_t kind, std::span<const ExtentId> extents) {
+// The op that made the latest of them; 0 where all are older, or of backward's own.
+Token Tokens::made_in_forward(std::span<const ExtentId> extents) const {
+  Token token = 0;
+  std::uint64_t latest = 0;
+  for (const ExtentId id : extents) {
+    const Seen& s = seen_[id];
+    if (s.role != kNoRole || s.born_in == 0 || s.born < latest) continue;
+    latest = s.born;
+    token = s.born_in;
+  }
+  return token;
+}
+
+Token Tokens::on_op(std::uint64_t kind, std::span<const ExtentId> extents, bool backward) {
   Role roles = mix(kind, 0);
   works_on_.clear();
   for (const ExtentId id : extents) {
@@ -43,12 +46,16 @@ Token Tokens::on_op(std::uint64_t kind, std::span<const ExtentId> extents) {
   }
   running_ = roles;
   running_with_role_ = any;
-  if (any) {
-    anchor_ = roles;
+  backward_ = backward;
+  const Token made = any || !backward ? 0 : made_in_forward(extents);
+  if (any || made != 0) {
+    anchor_ = any ? roles : mix(mix(made, 1), kind);
     since_ = 0;
-    return anchor_;
+    return running_token_ = anchor_;
   }
-  return mix(mix(anchor_, ++since_), kind);
+  // Where no step ends nothing lasts: names must not be without end.
+  since_ = std::min(since_ + 1, kSinceMax);
+  return running_token_ = mix(mix(anchor_, since_), kind);
 }
 
 void Tokens::bear(ExtentId id, Role as, bool with_role) {
@@ -68,6 +75,7 @@ void Tokens::on_birth(ExtentId id, Bytes bytes) {
   bear(id, mix(running_, static_cast<std::uint64_t>(bytes)), running_with_role_);
   Seen& s = seen_[id];
   s.bytes = bytes;
+  if (!backward_) s.born_in = running_token_;
   for (const ExtentId from : works_on_) {
     const Seen& f = seen_[from];
     if (f.role == kNoRole || f.bytes != bytes) continue;
@@ -125,7 +133,8 @@ void Tokens::on_step() {
   born_.clear();
   works_on_.clear();
   running_ = kNoRole;
-  running_with_role_ = false;
+  running_with_role_ = backward_ = false;
+  running_token_ = 0;
   anchor_ = 0;
   since_ = 0;
 }

@@ -4,7 +4,8 @@
 // A site is too little for that: experts of one shape share it, and where lengths vary hardly one comes twice. So an
 // op's token is made of its kind (the op, whatever the sizes) and of the *lasting* extents that it works on: those
 // that were there when the step began, weights and optimizer state. What an op without such belongs to is the last op
-// before it that had some, its anchor: its token is that one's and how many ops ago that was.
+// before it that had some, its anchor: its token is that one's and how many ops ago that was. In backward an op that
+// works on what forward made is an anchor as well, named after the op that made it.
 //
 // An extent's number means nothing in the next run, so lasting extents have *roles*: the kind of the op that bore it and
 // the roles of what that worked on (Adam's state is born of its parameter); else of the first op that used it
@@ -34,7 +35,7 @@ inline constexpr Role kNoRole = 0;
 class Tokens {
  public:
   // The op that begins now; `extents` without those that are shared.
-  Token on_op(std::uint64_t kind, std::span<const ExtentId> extents);
+  Token on_op(std::uint64_t kind, std::span<const ExtentId> extents, bool backward = false);
   void on_birth(ExtentId id, Bytes bytes);
   void on_death(ExtentId id);
   void on_step();
@@ -54,6 +55,7 @@ class Tokens {
     std::uint32_t heir_number = 0;
     Role born_as = kNoRole;  // what it would be called after the op that bore it
     Role used_as = kNoRole;  // after the first op that used it with something that has a role
+    Token born_in = 0;       // in forward, by that op
     bool alive = false;
     bool with_role = false;  // the op that bore it worked on something that has one
   };
@@ -67,6 +69,7 @@ class Tokens {
   void name(ExtentId id, Role base);
   bool inherits(const Seen& s) const;
   bool unnamed(const Born& b) const;
+  Token made_in_forward(std::span<const ExtentId> extents) const;
   Role role_of(const Seen& s) const;
 
   std::vector<Seen> seen_;                    // by extent
@@ -76,8 +79,11 @@ class Tokens {
   std::unordered_map<Role, std::uint32_t> alike_;  // by base: no number below is free
   std::unordered_map<Role, ExtentId> holders_;
   Role running_ = kNoRole;                    // kind and roles of the running op
+  Token running_token_ = 0;
   bool running_with_role_ = false;
+  bool backward_ = false;
   Token anchor_ = 0;
+  static constexpr std::uint32_t kSinceMax = 8192;
   std::uint32_t since_ = 0;                   // ops after the anchor
 };
 

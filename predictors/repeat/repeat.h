@@ -12,10 +12,15 @@
 #include <utility>
 
 #include "core/plan/predictor.h"
-#include "predictors/repeat/outlook.h"
-#include "predictors/repeat/step_record.h"
+#include "predictors/steps/outlook.h"
+#include "predictors/steps/step_record.h"
 
 namespace outsize::repeat {
+
+using steps::kNone;
+using steps::ObjectRecord;
+using steps::Outlook;
+using steps::StepRecord;
 
 class RepeatPredictor final : public Predictor {
  public:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 
-from outsize import inductor, raw, record, threads
+from outsize import inductor, raw, record, samples, threads
 from outsize.compiled import Core
 from outsize.counters import Stats
 from outsize.options import Options
@@ -51,6 +51,7 @@ class Session:
         self._patches = Patches()
         self.recording: record.Recording | None = None
         self.steps = StepTracker(core.step)
+        self._samples: samples.SampleWatch | None = None
         try:
             self._hook_up()
         except BaseException:
@@ -66,11 +67,16 @@ class Session:
         raw.cover_faulthandler(self.core, self._patches)
         inductor.cover_inductor(self.core, self._patches)
         self.steps.attach()
+        if self.options.record or samples.wanted_by(self.options.policy):
+            self._samples = samples.SampleWatch(self.core.sample)
+            self._samples.attach()
         if self.options.record:
             self.recording = record.Recording(self.core)
 
     def _unhook(self) -> None:
         self.steps.detach()
+        if self._samples is not None:
+            self._samples.detach()
         self._patches.undo()
         self.core.include_thread(False)
         if self.recording is not None:
@@ -99,6 +105,8 @@ class Session:
     def forget_in_child(self) -> None:
         """In a forked child: it goes on without us (the compiled part sees to its bytes)."""
         self.steps.detach()
+        if self._samples is not None:
+            self._samples.detach()
         self._patches.undo()
         if self.recording is not None:
             self.recording.forget()

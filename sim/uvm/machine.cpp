@@ -45,6 +45,7 @@ void Machine::act(const Action& action) {
     case Action::Kind::kExpose:
     case Action::Kind::kUnpin:
     case Action::Kind::kHint:
+    case Action::Kind::kSample:
     case Action::Kind::kBudget: break;
   }
 }

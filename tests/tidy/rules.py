@@ -82,13 +82,13 @@ CHECK_MAY_INCLUDE = ("core/base/", "core/check/", *CORE_VALUES)
 
 
 def _own_folders(path: Path) -> tuple[str, ...]:
-    """What a file may include because of where it lies: a plug-in its own folder and what planners
-    share, and the table that lists the plug-ins all of them."""
+    """What a file may include because of where it lies: a plug-in its own folder and what planners,
+    or predictors, share, and the table that lists the plug-ins all of them."""
     if path.parts[0] not in ("predictors", "planners"):
         return ()
     if path.parts[1] == "registry":
         return ("predictors/", "planners/")
-    shared = ("planners/ahead/",) if path.parts[0] == "planners" else ()
+    shared = ("planners/ahead/",) if path.parts[0] == "planners" else ("predictors/steps/",)
     return (f"{path.parts[0]}/{path.parts[1]}/", *shared)
 
 

@@ -1,4 +1,4 @@
-// One step as it happened: ops in order, what each touched, bore and saw die. Extents appear as
+// One step as it happened, or as it is foreseen: ops in order, what each touched, bore and saw die. Extents appear as
 // *objects*, because an extent id means nothing in the next step: an object is either "alive when
 // the step began" or "the k-th birth of the op at position b".
 #pragma once
@@ -8,7 +8,7 @@
 
 #include "core/residency/extent.h"
 
-namespace outsize::repeat {
+namespace outsize::steps {
 
 inline constexpr std::uint32_t kNone = 0xffffffffU;
 
@@ -86,4 +86,4 @@ class StepRecord {
   std::vector<std::pair<SiteId, std::uint32_t>> sites_;  // sorted
 };
 
-}  // namespace outsize::repeat
+}  // namespace outsize::steps

@@ -1,11 +1,11 @@
-#include "predictors/repeat/outlook.h"
+#include "predictors/steps/outlook.h"
 
 #include <algorithm>
 #include <bit>
 #include <limits>
 #include <utility>
 
-namespace outsize::repeat {
+namespace outsize::steps {
 namespace {
 
 constexpr std::uint32_t kWord = 64;
@@ -32,7 +32,8 @@ bool each(const std::vector<std::uint64_t>& bits, std::uint32_t from, std::uint3
 
 }  // namespace
 
-void Outlook::begin(const StepRecord& step, std::vector<ExtentId> holder) {
+void Outlook::begin(const StepRecord& step, std::vector<ExtentId> holder, bool again) {
+  repeats_ = again;
   holder_ = std::move(holder);
   place_ = 0;
   flow_.resize(step.size());
@@ -131,7 +132,7 @@ std::size_t Outlook::upcoming(const StepRecord& step, std::uint32_t next, Positi
     out[count++] = {holder_[step.accesses[i]], base + op, step.ops[op].at - here, sum.most};
     return true;
   });
-  if (!goes_on || next == 0) return count;
+  if (!goes_on || next == 0 || !repeats_) return count;
   add_ops(summed, size, sum);
   sum.born -= step.died_first;
   summed = 0;
@@ -157,4 +158,4 @@ Bytes Outlook::demand_within(const StepRecord& step, std::uint32_t next, Nanos n
   return sum.most;
 }
 
-}  // namespace outsize::repeat
+}  // namespace outsize::steps

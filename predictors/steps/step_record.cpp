@@ -1,8 +1,8 @@
-#include "predictors/repeat/step_record.h"
+#include "predictors/steps/step_record.h"
 
 #include <algorithm>
 
-namespace outsize::repeat {
+namespace outsize::steps {
 
 void StepRecord::clear(Nanos now) {
   ops.clear();
@@ -70,4 +70,4 @@ std::uint32_t StepRecord::find_site(SiteId site, std::uint32_t after) const {
   return kNone;
 }
 
-}  // namespace outsize::repeat
+}  // namespace outsize::steps

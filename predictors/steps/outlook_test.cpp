@@ -1,11 +1,11 @@
-#include "predictors/repeat/outlook.h"
+#include "predictors/steps/outlook.h"
 
 #include <algorithm>
 #include <random>
 
 #include <gtest/gtest.h>
 
-namespace outsize::repeat {
+namespace outsize::steps {
 namespace {
 
 using Random = std::mt19937;
@@ -142,4 +142,4 @@ TEST(Outlook, SaysWhatGoingThroughTheStepSays) {
 }
 
 }  // namespace
-}  // namespace outsize::repeat
+}  // namespace outsize::steps

@@ -12,15 +12,16 @@
 #include <vector>
 
 #include "core/plan/predictor.h"
-#include "predictors/repeat/step_record.h"
+#include "predictors/steps/step_record.h"
 
-namespace outsize::repeat {
+namespace outsize::steps {
 
 class Outlook {
  public:
   // A step begins that will be like `step`; `holder`, by its objects, are the extents that play them, or
   // kNoExtent. `step` is the same in all calls until the next begin.
-  void begin(const StepRecord& step, std::vector<ExtentId> holder);
+  // With `again` what has been passed comes again after its end, as in a step that repeats.
+  void begin(const StepRecord& step, std::vector<ExtentId> holder, bool again = true);
   // `id` plays the part of `object` from now on; with kNoExtent nobody does.
   void hold(const StepRecord& step, std::uint32_t object, ExtentId id);
   const std::vector<ExtentId>& holders() const { return holder_; }
@@ -68,6 +69,7 @@ class Outlook {
   Bits soon_, again_;               // by access
   std::vector<Block> blocks_;
   std::uint32_t place_ = 0;
+  bool repeats_ = true;
 };
 
-}  // namespace outsize::repeat
+}  // namespace outsize::steps

@@ -1,0 +1,28 @@
+#include "planners/registry/pilot.h"
+
+#include <utility>
+
+#include "planners/lookahead/lookahead.h"
+#include "planners/registry/settings.h"
+#include "predictors/pilot/pilot.h"
+
+namespace outsize {
+
+Policy make_pilot_with(const ExtentTable& table, std::string_view settings) {
+  pilot::PilotOptions options;
+  const Setting known[] = {
+      {"sample", options.chooser.sample},
+      {"markov", options.chooser.markov},
+      {"rules", options.chooser.rules},
+      {"share", options.share, 1, 1U << 20},
+      {"skip", options.skip, 0, 1U << 12},
+      {"lost", options.lost, 1, 1U << 12},
+      {"ops", options.plan_ops_max, 2048, 1U << 17},
+  };
+  if (const auto wrong = read_settings(settings, known)) return refuse_setting("pilot", *wrong, known_settings(known));
+  auto predictor = std::make_unique<pilot::PilotPredictor>(table, options);
+  auto planner = std::make_unique<lookahead::LookaheadPlanner>(table, *predictor);
+  return {std::move(predictor), std::move(planner)};
+}
+
+}  // namespace outsize

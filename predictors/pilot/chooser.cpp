@@ -1,0 +1,420 @@
+#include "predictors/pilot/chooser.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "predictors/pilot/mix.h"
+
+namespace outsize::pilot {
+namespace {
+
+constexpr float kSurely = 4;  // logarithm of how much more a rule gives the way it points at
+constexpr std::size_t kCountMax = 64;
+
+// Logarithms of counts, with a little for what never came.
+const std::array<float, kCountMax + 1> kLogOfCount = [] {
+  std::array<float, kCountMax + 1> logs;
+  for (std::size_t i = 0; i <= kCountMax; ++i) logs[i] = std::log(static_cast<float>(i) + 0.05F);
+  return logs;
+}();
+
+}  // namespace
+
+Chooser::OfClass& Chooser::of_class(ClassId choice) {
+  if (choice >= classes_.size()) classes_.resize(choice + 1);
+  return classes_[choice];
+}
+
+Chooser::Qualities& Chooser::of_node(NodeId node) {
+  if (node >= nodes_.size()) nodes_.resize(node + 1 + node / 2);
+  return nodes_[node];
+}
+
+// Where steps went from here, the most frequent if there are too many; and where they went from elsewhere at such a
+// choice: what comes may come after this for the first time.
+std::size_t Chooser::ways(const Standing& standing) {
+  const Network& network = standing.network;
+  const auto& ways = network[standing.at].ways;
+  std::array<Way, kWaysMax / 2> most{};
+  const auto more = [](const Way& a, const Way& b) { return a.count != b.count ? a.count > b.count : a.to < b.to; };
+  const auto end = std::partial_sort_copy(ways.begin(), ways.end(), most.begin(), most.end(), more);
+  std::size_t count = 0;
+  bool forward = false, backward = false;
+  for (auto way = most.begin(); way != end; ++way) {
+    to_[count++] = way->to;
+    (network[way->to].backward ? backward : forward) = true;
+  }
+  const std::size_t known = count;
+  for (const NodeId member : network.members(network.choice_after(network[standing.at]))) {
+    if (count == kWaysMax) break;
+    if (!(network[member].backward ? backward : forward)) continue;
+    if (std::find(to_.data(), to_.data() + known, member) == to_.data() + known) to_[count++] = member;
+  }
+  if (index_.size() < network.nodes()) index_.resize(network.nodes() + network.nodes() / 2, kNobody);
+  for (std::size_t i = 0; i < count; ++i) index_[to_[i]] = static_cast<std::uint32_t>(i);
+  return count;
+}
+
+float Chooser::weight_of(const Quality& quality) {
+  const auto asked = static_cast<float>(quality.asked);
+  return std::max(0.0F, -std::log(1.02F - quality.right * asked / (asked + 1)));
+}
+
+// Without what is common to all ways, which a softmax does not see.
+void Chooser::advise(std::uint64_t key, Advice& out) const {
+  const auto at = contexts_.find(key);
+  out.any = at != contexts_.end();
+  if (!out.any) {
+    out.weight = 0;
+    return;
+  }
+  std::fill_n(out.log.begin(), count_, kLogOfCount[0]);
+  for (const Way& way : at->second) {
+    const std::size_t index = index_of(way.to);
+    if (index < count_) out.log[index] = kLogOfCount[std::min<std::size_t>(way.count, kCountMax)];
+  }
+}
+
+void Chooser::point_at(std::size_t way, Advice& out) const {
+  out.points_at = way;
+  out.any = way < count_;
+  if (!out.any) out.weight = 0;
+  std::fill_n(out.log.begin(), count_, 0.0F);
+  if (way < count_) out.log[way] = kSurely;
+}
+
+std::uint64_t Chooser::markov_key(const Standing& standing, std::size_t order) const {
+  std::uint64_t key = mix(standing.at, order);
+  for (std::size_t i = 0; i < order; ++i) key = mix(key, standing.trail.chosen(i));
+  return key;
+}
+
+std::uint64_t Chooser::times_key(const Standing& standing) {
+  constexpr std::uint32_t kTimesMax = 3;
+  return mix(mix(standing.at, std::min(standing.instances.times(standing.at), kTimesMax)), 8);
+}
+
+// How a feature is read: `reader` is its number times kFeatureAdvisers and which way.
+std::uint64_t Chooser::feature_key(const Standing& standing, ClassId choice, std::size_t reader, bool& any) const {
+  const Feature* const found = standing.sample.row(reader / kFeatureAdvisers);
+  any = found != nullptr;
+  if (!any) return 0;
+  const Feature& feature = *found;
+  const std::int64_t own = standing.trail.count(choice);
+  const auto less = [own](std::int64_t than) {
+    constexpr std::int64_t kFar = std::int64_t{1} << 40;
+    return std::clamp<std::int64_t>(own - std::clamp(than, -kFar, kFar), -2, 2);
+  };
+  const std::size_t how = reader % kFeatureAdvisers;
+  std::int64_t value = 0;
+  any = !feature.values.empty();
+  switch (how) {
+    case 0: value = value_at(feature, static_cast<std::uint64_t>(own)); any = feature.values.size() > 1; break;
+    case 1:
+    case 2: {
+      const Trail::Visit around = standing.trail.around(choice, how - 1);
+      any = feature.values.size() > 1 && around.choice != kNobody;
+      value = value_at(feature, around.index);
+      break;
+    }
+    case 3: value = value_at(feature, 0); break;
+    case 4: value = less(value_at(feature, 0)); break;
+    default: value = less(static_cast<std::int64_t>(feature.values.size())); break;
+  }
+  const std::uint64_t key = mix(mix(choice, feature.name), how + 16);
+  return mix(key, static_cast<std::uint64_t>(value));
+}
+
+// When what backward returns to with `node` was made or used by forward. Weights tell, where there are any: on the rest
+// another may work as well.
+std::uint64_t Chooser::made(const Standing& standing, const Node& node) {
+  std::uint64_t weights = 0, rest = 0;
+  bool has_weights = false;
+  for (const ThingId use : node.uses_now()) {
+    const bool is_weight = standing.network.thing(use).forward;
+    has_weights = has_weights || is_weight;
+    const Instance* const is = meant(standing.network, standing.instances, use).instance;
+    if (is == nullptr || !is->forward) continue;
+    std::uint64_t& latest = is_weight ? weights : rest;
+    latest = std::max(latest, is->since);
+  }
+  return has_weights ? weights : rest;
+}
+
+// The one whose things were made latest.
+void Chooser::hear_latest(const Standing& standing, Advice& out) const {
+  std::uint64_t latest = 0;
+  std::size_t best = count_;
+  for (std::size_t i = 0; i < count_; ++i) {
+    const Node& node = standing.network[to_[i]];
+    const std::uint64_t since = node.backward ? made(standing, node) : 0;
+    if (since <= latest || given_up(to_[i], kLatest)) continue;
+    latest = since;
+    best = i;
+  }
+  point_at(best, out);
+}
+
+// The next in order of those for which all is there.
+void Chooser::hear_there(const Standing& standing, Advice& out) const {
+  std::size_t best = count_;
+  for (std::size_t i = 0; i < count_; ++i) {
+    const Node& node = standing.network[to_[i]];
+    if (node.again || node.backward || standing.instances.ran(to_[i]) || given_up(to_[i], kThere)) continue;
+    const std::span<const ThingId> uses = node.uses_now();
+    const bool there = std::all_of(uses.begin(), uses.end(), [&](ThingId use) {
+      if (standing.network.thing(use).role != kNoRole) return true;
+      return meant(standing.network, standing.instances, use).instance != nullptr;
+    });
+    if (there && (best == count_ || node.place < standing.network[to_[best]].place)) best = i;
+  }
+  point_at(best, out);
+}
+
+// Whether what surely comes after `node` works on something that this step has used.
+bool Chooser::run_was_used(const Standing& standing, NodeId node) const {
+  for (int i = 0; i < 12; ++i) {
+    const Node& n = standing.network[node];
+    for (const ThingId use : n.uses_now()) {
+      if (standing.network.thing(use).role != kNoRole && standing.instances.touched(use)) return true;
+    }
+    if (n.ways.size() != 1) return false;
+    node = n.ways[0].to;
+  }
+  return false;
+}
+
+void Chooser::hear_used(const Standing& standing, Advice& out) const {
+  std::size_t best = count_;
+  for (std::size_t i = 0; i < count_; ++i) {
+    const Node& node = standing.network[to_[i]];
+    if (node.again || node.backward || standing.instances.ran(to_[i]) || given_up(to_[i], kUsed)) continue;
+    if (best != count_ && node.place >= standing.network[to_[best]].place) continue;
+    if (run_was_used(standing, to_[i])) best = i;
+  }
+  point_at(best, out);
+}
+
+// `all`: also those that have no weight.
+void Chooser::hear(const Standing& standing, OfClass& of, bool all) {
+  const ClassId choice = standing.network.class_of(standing.network[to_[0]]);
+  constexpr std::uint32_t kKnown = 6;
+  const Qualities& here = of_node(standing.at);
+  for (std::size_t i = 0; i < kHeard; ++i) {
+    advice_[i].weight = weight_of(here[i].asked < kKnown ? of.fixed[i] : here[i]);
+  }
+  for (std::size_t order = 0; order <= Trail::kOrders; ++order) {
+    Advice& advice = advice_[kMarkov + order];
+    if (!options_.markov) advice.weight = 0;
+    if (all || advice.weight > kFaint) advise(markov_key(standing, order), advice);
+  }
+  if (!options_.markov) advice_[kTimes].weight = 0;
+  if (all || advice_[kTimes].weight > kFaint) advise(times_key(standing), advice_[kTimes]);
+  const std::size_t readers = standing.sample.rows() * kFeatureAdvisers;
+  for (std::size_t i = 0; i < kBest; ++i) {
+    Advice& advice = advice_[kSample + i];
+    advice.weight = 0;
+    if (!options_.sample || of.best[i] >= std::min(readers, of.features.size())) continue;
+    bool any = false;
+    const std::uint64_t key = feature_key(standing, choice, of.best[i], any);
+    if (!any || (i > 0 && of.best[i] == of.best[0])) continue;
+    advice.weight = weight_of(of.features[of.best[i]]);
+    if (all || advice.weight > kFaint) advise(key, advice);
+  }
+  if (all || advice_[kLatest].weight > kFaint) hear_latest(standing, advice_[kLatest]);
+  if (all || advice_[kThere].weight > kFaint) hear_there(standing, advice_[kThere]);
+  if (all || advice_[kUsed].weight > kFaint) hear_used(standing, advice_[kUsed]);
+  if (!options_.rules) advice_[kLatest].weight = advice_[kThere].weight = advice_[kUsed].weight = 0;
+}
+
+void Chooser::mix_advice() {
+  float most = -1e30F;
+  for (std::size_t i = 0; i < count_; ++i) {
+    float score = 0;
+    for (std::size_t a = 0; a < kHeard; ++a) {
+      if (advice_[a].weight > kFaint) score += weights_[a] * advice_[a].weight * advice_[a].log[i];
+    }
+    chance_[i] = score;
+    most = std::max(most, score);
+  }
+  float sum = 0;
+  for (std::size_t i = 0; i < count_; ++i) sum += chance_[i] = std::exp(chance_[i] - most);
+  for (std::size_t i = 0; i < count_; ++i) chance_[i] /= sum;
+}
+
+// What mostly came there; kNobody where nothing did, or now this and now that.
+NodeId Chooser::mostly(std::uint64_t key) const {
+  const auto at = contexts_.find(key);
+  if (at == contexts_.end()) return kNobody;
+  Way most;
+  std::uint32_t all = 0;
+  for (const Way& way : at->second) {
+    all += way.count;
+    if (way.count > most.count) most = way;
+  }
+  return most.count * 8 > all * 7 ? most.to : kNobody;
+}
+
+// Where one adviser has hardly ever been wrong there is no need to hear the others.
+NodeId Chooser::surely(const Standing& standing, ClassId choice, OfClass& of) {
+  const auto sure = [](const Quality& quality) { return quality.asked >= 24 && quality.right >= 0.98F; };
+  const Qualities& here = of_node(standing.at);
+  for (std::size_t order = 0; options_.markov && order <= Trail::kOrders; ++order) {
+    if (!sure(here[kMarkov + order])) continue;
+    if (const NodeId to = mostly(markov_key(standing, order)); to != kNobody) return to;
+  }
+  if (options_.markov && sure(here[kTimes])) {
+    if (const NodeId to = mostly(times_key(standing)); to != kNobody) return to;
+  }
+  const std::size_t readers = std::min(standing.sample.rows() * kFeatureAdvisers, of.features.size());
+  if (!options_.sample || of.best[0] >= readers || !sure(of.features[of.best[0]])) return kNobody;
+  bool any = false;
+  const std::uint64_t key = feature_key(standing, choice, of.best[0], any);
+  return any ? mostly(key) : kNobody;
+}
+
+std::size_t Chooser::likeliest() const {
+  return static_cast<std::size_t>(std::max_element(chance_.data(), chance_.data() + count_) - chance_.data());
+}
+
+Choice Chooser::choose(const Standing& standing) {
+  const auto& ways = standing.network[standing.at].ways;
+  if (ways.empty()) return {};
+  const ClassId choice = standing.network.choice_after(standing.network[standing.at]);
+  if (choice == kNobody) return {ways[0].to, 1};
+  OfClass& of = of_class(choice);
+  if (const NodeId to = surely(standing, choice, of); to != kNobody) return {to, 1};
+  count_ = this->ways(standing);
+  hear(standing, of, false);
+  mix_advice();
+  const std::size_t best = likeliest();
+  return {to_[best], chance_[best]};
+}
+
+// Right where it gives this way more than any other.
+void Chooser::judge(Quality& quality, const Advice& advice, std::size_t way) const {
+  bool right = true;
+  for (std::size_t i = 0; i < count_; ++i) right = right && (i == way || advice.log[i] < advice.log[way]);
+  constexpr std::uint32_t kMemory = 48;
+  quality.asked = std::min(quality.asked + 1, kMemory);
+  quality.right += ((right ? 1.0F : 0.0F) - quality.right) / static_cast<float>(quality.asked);
+}
+
+void Chooser::judge_rule(const Network& network, std::size_t rule, NodeId to) {
+  // A rule for backward says nothing of what comes in forward, and the other way round.
+  if (network[to].backward != (rule == kLatest)) return;
+  const std::size_t way = advice_[rule].points_at;
+  const NodeId pointed = way < count_ ? to_[way] : to;
+  const NodeId most = std::max(pointed, to);
+  if (most >= in_vain_.size()) in_vain_.resize(most + 1 + most / 2);
+  std::uint8_t& tries = in_vain_[pointed][rule - kLatest];
+  tries = static_cast<std::uint8_t>(std::min<int>(tries + 1, kTriesMax));
+  in_vain_[to][rule - kLatest] = 0;
+}
+
+void Chooser::learn(const Standing& standing, NodeId to) {
+  const ClassId choice = standing.network.choice_after(standing.network[standing.at]);
+  if (choice == kNobody) return;
+  count_ = this->ways(standing);
+  const std::size_t way = index_of(to);
+  OfClass& of = of_class(choice);
+  if (way < count_) {
+    hear(standing, of, true);
+    mix_advice();
+    ++score_.choices;
+    score_.right += likeliest() == way;
+    judge_heard(standing, of, way);
+    descend(way);
+  }
+  learn_features(standing, of, choice, to, way);
+  for (std::size_t order = 0; order <= Trail::kOrders; ++order) count(markov_key(standing, order), to);
+  count(times_key(standing), to);
+  ++of.choices;
+}
+
+void Chooser::judge_heard(const Standing& standing, OfClass& of, std::size_t way) {
+  for (const std::size_t rule : {kLatest, kThere, kUsed}) judge_rule(standing.network, rule, to_[way]);
+  for (std::size_t a = 0; a < kHeard; ++a) {
+    const bool of_sample = a >= kSample && a < kSample + kBest;
+    if (of_sample || !advice_[a].any) continue;
+    judge(of.fixed[a], advice_[a], way);
+    judge(of_node(standing.at)[a], advice_[a], way);
+  }
+}
+
+// A step down the slope of the cross entropy.
+void Chooser::descend(std::size_t way) {
+  constexpr float kRate = 0.02F, kWeightMax = 4;
+  for (std::size_t a = 0; a < kHeard; ++a) {
+    const Advice& advice = advice_[a];
+    if (advice.weight <= kFaint) continue;
+    float slope = 0;
+    for (std::size_t i = 0; i < count_; ++i) slope += (chance_[i] - (i == way ? 1.0F : 0.0F)) * advice.log[i];
+    weights_[a] = std::clamp(weights_[a] - kRate * slope * advice.weight, 0.0F, kWeightMax);
+  }
+}
+
+// All features where a class is new, and now and then; else those that are heard.
+void Chooser::learn_features(const Standing& standing, OfClass& of, ClassId choice, NodeId to, std::size_t way) {
+  constexpr std::uint64_t kNew = 64, kNowAndThen = 8;
+  const std::size_t readers = standing.sample.rows() * kFeatureAdvisers;
+  if (readers > of.features.size()) of.features.resize(readers);
+  const bool all = of.choices < kNew || of.choices % kNowAndThen == 0;
+  Advice advice;
+  for (std::size_t reader = 0; reader < readers; ++reader) {
+    if (!all && std::find(of.best.begin(), of.best.end(), reader) == of.best.end()) continue;
+    bool any = false;
+    const std::uint64_t key = feature_key(standing, choice, reader, any);
+    if (!any) continue;
+    advise(key, advice);
+    if (way < count_ && advice.any) judge(of.features[reader], advice, way);
+    count(key, to);
+  }
+  if (!all || readers == 0) return;
+  const auto better = [&of](std::uint32_t a, std::uint32_t b) {
+    return weight_of(of.features[a]) > weight_of(of.features[b]);
+  };
+  for (std::uint32_t reader = 0; reader < readers; ++reader) {
+    if (reader == of.best[0] || reader == of.best[1]) continue;
+    if (better(reader, of.best[0])) {
+      of.best[1] = std::exchange(of.best[0], reader);
+    } else if (of.best[1] == of.best[0] || better(reader, of.best[1])) {
+      of.best[1] = reader;
+    }
+  }
+  if (better(of.best[1], of.best[0])) std::swap(of.best[0], of.best[1]);
+}
+
+void Chooser::count(std::uint64_t key, NodeId to) {
+  if (contexts_.size() >= kContextsMax) forget();
+  Counts& counts = contexts_[key];
+  for (Way& way : counts) {
+    if (way.to != to) continue;
+    if (++way.count < kCountMax) return;
+    for (Way& each : counts) each.count = (each.count + 1) / 2;
+    return;
+  }
+  if (counts.size() < kWaysMax) counts.push_back({to, 1});
+}
+
+// What came seldom goes.
+void Chooser::forget() {
+  while (contexts_.size() >= kContextsMax / 4 * 3) {
+    for (auto context = contexts_.begin(); context != contexts_.end();) {
+      Counts& counts = context->second;
+      for (Way& way : counts) way.count /= 2;
+      std::erase_if(counts, [](const Way& way) { return way.count == 0; });
+      context = counts.empty() ? contexts_.erase(context) : std::next(context);
+    }
+  }
+}
+
+Bytes Chooser::table_bytes() const {
+  constexpr std::size_t kContext = sizeof(std::uint64_t) + sizeof(Counts) + 2 * sizeof(Way) + 2 * sizeof(void*);
+  std::size_t bytes = contexts_.size() * kContext + classes_.size() * sizeof(OfClass);
+  for (const OfClass& of : classes_) bytes += of.features.size() * sizeof(Quality);
+  return static_cast<Bytes>(bytes + nodes_.size() * (sizeof(Qualities) + kRules + sizeof(std::uint32_t)));
+}
+
+}  // namespace outsize::pilot

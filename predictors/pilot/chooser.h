@@ -1,0 +1,144 @@
+// The pilot model: at a node from which steps went several ways, which way comes. After the idea of DyNN-Offload (Ren
+// et al., HPCA 2024), whose pilot sees the sample, the network's blocks and its base type; the model is ours.
+//
+// Several *advisers* each give every way a probability: what followed after the last 0 to 3 choices;
+// what followed the how-manieth run of this op in the step; what followed
+// where the sample had this value at this place, the place being how often there was such a choice since the sample
+// came, or where the choice stands that this one lies within; the ways whose things were made latest (backward returns
+// in reverse); the next in order of those whose things are there, or were used in this step (optimizers). How often
+// each was right is kept by class of choices. A softmax over ways of their logarithms, weighed by that and by weights
+// that all choices of all networks share, decides; the weights learn by gradient descent from every choice that is
+// seen: a mixture of context models as in lossless compression (Mahoney, Adaptive weighing of context models, 2005).
+//
+// Costs: O(ways + advisers) table look-ups a choice; learning looks at all of the sample's features now and then.
+// Bounded: past kContextsMax contexts those that came seldom are forgotten.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "predictors/pilot/instances.h"
+#include "predictors/pilot/network.h"
+#include "predictors/pilot/sample.h"
+#include "predictors/pilot/trail.h"
+
+namespace outsize::pilot {
+
+// What a choice depends on.
+struct Standing {
+  const Network& network;
+  const Instances& instances;
+  const Trail& trail;
+  const Sample& sample;
+  NodeId at = kNobody;
+};
+
+struct Choice {
+  NodeId to = kNobody;
+  float probability = 1;
+};
+
+struct ChooserOptions {
+  bool sample = true;   // advisers that look at it
+  bool markov = true;   // those that look at the way so far
+  bool rules = true;    // those that look at what was made and used
+};
+
+class Chooser {
+ public:
+  explicit Chooser(const ChooserOptions& options = {}) : options_(options) {}
+  // kNobody where nothing ever came after.
+  Choice choose(const Standing& standing);
+  // It went there.
+  void learn(const Standing& standing, NodeId to);
+  Bytes table_bytes() const;
+
+  struct Score {
+    std::uint64_t choices = 0, right = 0;
+  };
+  // Of what choose would have said at all the choices learnt from, before they were.
+  const Score& score() const { return score_; }
+
+ private:
+  static constexpr std::size_t kWaysMax = 64;
+  static constexpr std::size_t kContextsMax = 1U << 18;
+  static constexpr std::size_t kFeatureAdvisers = 6;  // for each feature of the sample
+  static constexpr std::size_t kBest = 2;             // of these are heard
+  enum Heard : std::size_t { kMarkov = 0, kTimes = 4, kSample = 5, kLatest = 7, kThere = 8, kUsed = 9, kHeard = 10 };
+  static constexpr float kFaint = 0.05F;  // of less weight no adviser is heard
+
+  struct Quality {
+    float right = 0;           // share, of late
+    std::uint32_t asked = 0;
+  };
+  struct Advice {
+    std::array<float, kWaysMax> log{};  // of the probability, by way
+    float weight = 0;                   // by how often it was right
+    std::size_t points_at = kWaysMax;   // a rule's way
+    bool any = false;                   // it has something to say
+  };
+  static constexpr std::size_t kRules = kHeard - kLatest;
+  static constexpr std::uint8_t kTriesMax = 2;
+  using Qualities = std::array<Quality, kHeard>;
+  struct OfClass {
+    Qualities fixed{};
+    std::vector<Quality> features;              // by feature and how it is read
+    std::array<std::uint32_t, kBest> best{};    // of features
+    std::uint64_t choices = 0;
+  };
+  using Counts = std::vector<Way>;
+
+  NodeId mostly(std::uint64_t key) const;
+  NodeId surely(const Standing& standing, ClassId choice, OfClass& of);
+  std::size_t ways(const Standing& standing);
+  void hear(const Standing& standing, OfClass& of, bool all);
+  std::size_t index_of(NodeId node) const {
+    const std::size_t index = node < index_.size() ? index_[node] : kNobody;
+    return index < count_ && to_[index] == node ? index : kWaysMax;
+  }
+  static std::uint64_t times_key(const Standing& standing);
+  static std::uint64_t made(const Standing& standing, const Node& node);
+  void hear_latest(const Standing& standing, Advice& out) const;
+  void hear_there(const Standing& standing, Advice& out) const;
+  void hear_used(const Standing& standing, Advice& out) const;
+  void point_at(std::size_t way, Advice& out) const;
+  void advise(std::uint64_t key, Advice& out) const;
+  bool run_was_used(const Standing& standing, NodeId node) const;
+  void mix_advice();
+  std::size_t likeliest() const;
+  void judge_heard(const Standing& standing, OfClass& of, std::size_t way);
+  void descend(std::size_t way);
+  bool given_up(NodeId node, std::size_t rule) const {
+    return node < in_vain_.size() && in_vain_[node][rule - kLatest] >= kTriesMax;
+  }
+  void judge_rule(const Network& network, std::size_t rule, NodeId to);
+  void judge(Quality& quality, const Advice& advice, std::size_t way) const;
+  std::uint64_t markov_key(const Standing& standing, std::size_t order) const;
+  std::uint64_t feature_key(const Standing& standing, ClassId choice, std::size_t reader, bool& any) const;
+  void learn_features(const Standing& standing, OfClass& of, ClassId choice, NodeId to, std::size_t way);
+  void count(std::uint64_t key, NodeId to);
+  void forget();
+  OfClass& of_class(ClassId choice);
+  Qualities& of_node(NodeId node);
+  static float weight_of(const Quality& quality);
+
+  ChooserOptions options_;
+  std::unordered_map<std::uint64_t, Counts> contexts_;
+  std::vector<OfClass> classes_;
+  std::vector<Qualities> nodes_;
+  // By node: how often in a row a rule pointed at it for nothing. What does not come any more, as an optimizer's ops
+  // that make state, is not pointed at for ever.
+  std::vector<std::array<std::uint8_t, kRules>> in_vain_;
+  std::array<float, kHeard> weights_{1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+  Score score_;
+  // of the choice that is thought about
+  std::array<NodeId, kWaysMax> to_{};
+  std::size_t count_ = 0;
+  std::vector<std::uint32_t> index_;  // by node: in to_, where it is there
+  std::array<Advice, kHeard> advice_;
+  std::array<float, kWaysMax> chance_{};
+};
+
+}  // namespace outsize::pilot

@@ -1,0 +1,248 @@
+#include "predictors/pilot/chooser.h"
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace outsize::pilot {
+namespace {
+
+constexpr unsigned kSeed = 20261205;
+constexpr Token kStepEnds = 1, kHub = 2, kLoss = 3, kExpert = 100, kBackward = 10'000, kUpdate = 20'000;
+constexpr std::int64_t kNoise = 70, kPath = 80;  // names of features
+
+struct Tally {
+  int choices = 0, right = 0;
+  void add(bool is_right) {
+    ++choices;
+    right += is_right ? 1 : 0;
+  }
+  double share() const { return choices == 0 ? 0 : static_cast<double>(right) / choices; }
+};
+
+// Steps through a network, with what a chooser said ahead of each op.
+class World {
+ public:
+  explicit World(const ChooserOptions& options = {}) : chooser(options) {}
+
+  void tell(const std::vector<int>& path) {
+    std::vector<std::int64_t> encoded{kNoise, 1, static_cast<std::int64_t>(random_()), kPath,
+                                      static_cast<std::int64_t>(path.size())};
+    encoded.insert(encoded.end(), path.begin(), path.end());
+    tell_encoded(encoded);
+  }
+  void tell_encoded(const std::vector<std::int64_t>& encoded) {
+    sample_.read(encoded);
+    trail_.begin_sample();
+  }
+  // What is about to run: whether it was said.
+  bool go(Token token, bool backward = false) {
+    const NodeId node = network.node(token, backward);
+    const bool said = chooser.choose(standing()).to == node;
+    chooser.learn(standing(), node);
+    network.pass(running_, node, step_);
+    if (const ClassId choice = network.class_of(network[node]); choice != kNobody) trail_.enter(choice, node);
+    running_ = node;
+    instances_.run(node);
+    ++op_;
+    return said;
+  }
+  // Whether that came after the running op before.
+  bool came_before(Token token) {
+    const NodeId node = network.node(token, false);
+    const std::vector<Way>& ways = network[running_].ways;
+    return std::any_of(ways.begin(), ways.end(), [&](const Way& way) { return way.to == node; });
+  }
+  // The running op works on a weight.
+  void use(Role role, bool backward = false) {
+    const ThingId weight = network.lasting(role);
+    network.uses(running_, {&weight, 1});
+    instances_.touch(weight);
+    if (backward) return instances_.pop(weight);
+    instances_.push(weight, {op_, kNobody, false, true});
+    network.used_forward(weight);
+  }
+  void end_step() {
+    go(kStepEnds);
+    instances_.clear();
+    ++step_;
+  }
+  // As many of `experts` as that, each once, in any order.
+  std::vector<int> some(int experts, int count) {
+    std::vector<int> all(static_cast<std::size_t>(experts));
+    std::iota(all.begin(), all.end(), 0);
+    for (std::size_t i = all.size(); i-- > 1;) std::swap(all[i], all[random_() % (i + 1)]);
+    all.resize(static_cast<std::size_t>(count));
+    return all;
+  }
+  int any(int experts) { return static_cast<int>(random_() % static_cast<unsigned>(experts)); }
+
+  Network network;
+  Chooser chooser;
+
+ private:
+  Standing standing() const { return {network, instances_, trail_, sample_, running_}; }
+
+  Instances instances_;
+  Trail trail_;
+  Sample sample_;
+  std::mt19937 random_{kSeed};
+  NodeId running_ = network.node(kStepEnds, false);
+  std::uint64_t step_ = 1, op_ = 0;
+};
+
+Token token(Token first, int expert) { return first + static_cast<Token>(expert); }
+
+// At each of 12 hubs an expert, drawn at random and told: those of the last half of all steps.
+Tally hubs(const ChooserOptions& options) {
+  constexpr int kSteps = 60, kExperts = 6;
+  World world(options);
+  Tally tally;
+  for (int step = 0; step < kSteps; ++step) {
+    std::vector<int> path(12);
+    for (int& expert : path) expert = world.any(kExperts);
+    world.tell(path);
+    for (const int expert : path) {
+      world.go(kHub);
+      const bool right = world.go(token(kExpert, expert));
+      if (step >= kSteps / 2) tally.add(right);
+    }
+    world.end_step();
+  }
+  return tally;
+}
+
+TEST(PilotChooser, NothingIsKnownAndThenWhatAlwaysCame) {
+  World world;
+  EXPECT_FALSE(world.go(kHub));
+  world.end_step();
+  EXPECT_TRUE(world.go(kHub));
+  EXPECT_EQ(world.chooser.score().choices, 0U) << "there was nothing to choose";
+}
+
+TEST(PilotChooser, ASequenceThatNamesTheWayIsLearnt) {
+  EXPECT_GT(hubs({}).share(), 0.95) << "seed " << kSeed;
+}
+
+TEST(PilotChooser, WithoutTheSampleChanceStaysChance) {
+  EXPECT_LT(hubs({.sample = false}).share(), 0.35) << "seed " << kSeed;
+}
+
+TEST(PilotChooser, ItKeepsTheScore) {
+  World world;
+  int right = 0, choices = 0;
+  for (int step = 0; step < 50; ++step) {
+    const int expert = world.any(3);
+    world.tell({expert});
+    world.go(kHub);
+    const std::uint64_t before = world.chooser.score().choices;
+    const bool said = world.go(token(kExpert, expert));
+    if (world.chooser.score().choices > before) {
+      ++choices;
+      right += said ? 1 : 0;
+    }
+    world.end_step();
+  }
+  const Chooser::Score& score = world.chooser.score();
+  EXPECT_GE(score.choices, static_cast<std::uint64_t>(choices));
+  EXPECT_GT(choices, 40);
+  EXPECT_GE(score.right + 2, static_cast<std::uint64_t>(right));
+  EXPECT_GT(world.chooser.table_bytes(), 0);
+}
+
+// Expert after expert: of so many pairs most come once.
+TEST(PilotChooser, AWayThatNeverCameHereBeforeIsFound) {
+  constexpr int kSteps = 60, kExperts = 40;
+  World world;
+  Tally fresh, all;
+  for (int step = 0; step < kSteps; ++step) {
+    const std::vector<int> path = world.some(kExperts, 10);
+    world.tell(path);
+    for (const int expert : path) {
+      const bool before = world.came_before(token(kExpert, expert));
+      const bool right = world.go(token(kExpert, expert));
+      if (step < kSteps / 2) continue;
+      all.add(right);
+      if (!before) fresh.add(right);
+    }
+    world.end_step();
+  }
+  EXPECT_GT(fresh.choices, 100) << "seed " << kSeed;
+  EXPECT_GT(fresh.share(), 0.95) << fresh.right << " of " << fresh.choices << ", seed " << kSeed;
+  EXPECT_GT(all.share(), 0.95) << all.right << " of " << all.choices << ", seed " << kSeed;
+}
+
+// Experts forward in any order, backward, and an optimizer in one order that leaves out those not used.
+// Nothing is told.
+struct Trained {
+  Tally backward, updates;
+};
+// Between backward and it may be an op that always comes.
+Trained trained(const ChooserOptions& options, bool op_between = false) {
+  constexpr int kSteps = 80, kExperts = 12, kUsed = 6;
+  World world(options);
+  Trained tally;
+  for (int step = 0; step < kSteps; ++step) {
+    const bool judged = step >= kSteps / 2;
+    std::vector<int> path = world.some(kExperts, kUsed);
+    for (const int expert : path) {
+      world.go(token(kExpert, expert));
+      world.use(token(1, expert));
+    }
+    world.go(kLoss);
+    for (auto expert = path.rbegin(); expert != path.rend(); ++expert) {
+      const bool right = world.go(token(kBackward, *expert), true);
+      if (judged) tally.backward.add(right);
+      world.use(token(1, *expert), true);
+    }
+    if (op_between) world.go(kHub);
+    std::sort(path.begin(), path.end());
+    for (const int expert : path) {
+      const bool right = world.go(token(kUpdate, expert));
+      if (judged) tally.updates.add(right);
+      world.use(token(1, expert));
+    }
+    world.end_step();
+  }
+  return tally;
+}
+
+TEST(PilotChooser, BackwardReturnsInReverse) {
+  const Tally by_rule = trained({}).backward;
+  EXPECT_GT(by_rule.share(), 0.95) << by_rule.right << " of " << by_rule.choices << ", seed " << kSeed;
+  EXPECT_LT(trained({.rules = false}).backward.share(), 0.7) << "or there is nothing that a rule is needed for";
+}
+
+TEST(PilotChooser, OptimizersUpdateWhatTheStepHasUsedInOneOrder) {
+  const Tally by_rule = trained({}, true).updates;
+  EXPECT_GT(by_rule.share(), 0.95) << by_rule.right << " of " << by_rule.choices << ", seed " << kSeed;
+  EXPECT_LT(trained({.rules = false}, true).updates.share(), 0.7) << "or there is nothing that a rule is needed for";
+}
+
+// While backward goes on the optimizer's first update might come as well: that it does not yet is no reason to
+// give it up.
+TEST(PilotChooser, UpdatesRightAfterBackwardAreFoundToo) {
+  const Tally by_rule = trained({}).updates;
+  EXPECT_GT(by_rule.share(), 0.8) << by_rule.right << " of " << by_rule.choices << ", seed " << kSeed;
+}
+
+// Whatever a sample holds.
+TEST(PilotChooser, ValuesThatMeanNothingAreSurvived) {
+  World world;
+  const std::int64_t values[] = {INT64_MIN, INT64_MAX, -1, 0, INT64_MIN + 1};
+  for (int step = 0; step < 40; ++step) {
+    world.tell_encoded({kPath, 1, values[step % 5], kNoise, 2, values[step % 3], values[step % 4], 90, 0});
+    for (int i = 0; i < 4; ++i) {
+      world.go(kHub);
+      world.go(token(kExpert, world.any(3)));
+    }
+    world.end_step();
+  }
+  EXPECT_GT(world.chooser.score().choices, 0U);
+}
+
+}  // namespace
+}  // namespace outsize::pilot

@@ -1,0 +1,137 @@
+#include "predictors/pilot/network.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace outsize::pilot {
+
+NodeId Network::node(Token token, bool backward) {
+  if (nodes_.size() >= kNodesMax && !index_.contains(token)) token = kTooMany;
+  const auto [at, fresh] = index_.try_emplace(token, static_cast<NodeId>(nodes_.size()));
+  if (fresh) {
+    Node& node = nodes_.emplace_back();
+    node.token = token;
+    node.backward = backward;
+  }
+  return at->second;
+}
+
+ThingId Network::lasting(Role role) {
+  if (things_.size() >= kThingsMax) {
+    const auto known = lasting_.find(role);
+    return known == lasting_.end() ? kNobody : known->second;
+  }
+  const auto [at, fresh] = lasting_.try_emplace(role, static_cast<ThingId>(things_.size()));
+  if (fresh) things_.push_back({role});
+  return at->second;
+}
+
+ThingId Network::birth(NodeId id, std::size_t order, Bytes bytes) {
+  Node& node = nodes_[id];
+  while (node.births.size() <= order) {
+    if (things_.size() >= kThingsMax) return kNobody;
+    node.births.push_back(static_cast<ThingId>(things_.size()));
+    things_.push_back({kNoRole, id, bytes});
+  }
+  things_[node.births[order]].bytes = bytes;
+  return node.births[order];
+}
+
+// One that stands for both.
+ThingId Network::either(ThingId known, ThingId other) {
+  if (known == other) return known;
+  if (things_[known].role != kNoRole || things_[other].role != kNoRole) return other;
+  if (things_[known].among.empty()) {
+    if (things_.size() >= kThingsMax) return other;
+    things_.push_back({.among = {known, other}});
+    return static_cast<ThingId>(things_.size() - 1);
+  }
+  std::vector<ThingId>& among = things_[known].among;
+  if (std::find(among.begin(), among.end(), other) != among.end()) return known;
+  if (among.size() >= kAmongMax) among.erase(among.begin());
+  among.push_back(other);
+  return known;
+}
+
+void Network::become(std::vector<ThingId>& known, std::span<const ThingId> things) {
+  const std::size_t both = std::min(known.size(), things.size());
+  for (std::size_t i = 0; i < both; ++i) known[i] = either(known[i], things[i]);
+  known.insert(known.end(), things.begin() + static_cast<std::ptrdiff_t>(both), things.end());
+}
+
+bool Network::pass(NodeId from, NodeId to, std::uint64_t step) {
+  Node &a = nodes_[from], &b = nodes_[to];
+  b.again = b.again || b.step == step;
+  b.step = step;
+  order(to, step);
+  for (Way& way : a.ways) {
+    if (way.to != to) continue;
+    ++way.count;
+    return false;
+  }
+  if (a.token == kTooMany || b.token == kTooMany) return false;
+  if (a.ways.size() < kWaysMax) {
+    a.ways.push_back({to, 1});
+  } else {
+    *std::min_element(a.ways.begin(), a.ways.end(), [](const Way& x, const Way& y) { return x.count < y.count; }) = {to, 1};
+  }
+  if (a.ways.size() == 1) return false;
+  join(a.ways[0].to, to);
+  return true;
+}
+
+void Network::number(ClassId choice, std::size_t from) {
+  const std::vector<NodeId>& nodes = members_[choice].nodes;
+  for (std::size_t i = from; i < nodes.size(); ++i) nodes_[nodes[i]].place = static_cast<std::uint32_t>(i);
+}
+
+// What runs after another stands behind it.
+void Network::order(NodeId id, std::uint64_t step) {
+  const ClassId choice = class_of(nodes_[id]);
+  if (choice == kNobody) return;
+  Members& members = members_[choice];
+  const NodeId before = std::exchange(members.latest, id);
+  const bool same_step = std::exchange(members.step, step) == step;
+  if (!same_step || nodes_[id].again || nodes_[before].again || members.nodes.size() > kOrderedMax) return;
+  const auto from = static_cast<std::ptrdiff_t>(nodes_[id].place);
+  const auto to = static_cast<std::ptrdiff_t>(nodes_[before].place);
+  if (from > to || nodes_[id].backward != nodes_[before].backward) return;
+  const auto begin = members.nodes.begin();
+  std::rotate(begin + from, begin + from + 1, begin + to + 1);
+  number(choice, static_cast<std::size_t>(from));
+}
+
+ClassId Network::find(ClassId id) const {
+  while (parents_[id] != id) {
+    parents_[id] = parents_[parents_[id]];
+    id = parents_[id];
+  }
+  return id;
+}
+
+void Network::join(NodeId from, NodeId to) {
+  for (const NodeId id : {from, to}) {
+    if (nodes_[id].choice != kNobody) continue;
+    nodes_[id].choice = static_cast<ClassId>(parents_.size());
+    parents_.push_back(nodes_[id].choice);
+    nodes_[id].place = 0;
+    members_.push_back({{id}});
+  }
+  const ClassId a = find(nodes_[from].choice), b = find(nodes_[to].choice);
+  if (a == b) return;
+  const ClassId one = std::min(a, b), other = std::max(a, b);
+  parents_[other] = one;
+  std::vector<NodeId>& nodes = members_[one].nodes;
+  const std::size_t known = nodes.size();
+  nodes.insert(nodes.end(), members_[other].nodes.begin(), members_[other].nodes.end());
+  members_[other].nodes.clear();
+  number(one, known);
+}
+
+Bytes Network::table_bytes() const {
+  // A node's lists are a few entries each.
+  constexpr std::size_t kNode = sizeof(Node) + 64 + sizeof(Token) + sizeof(NodeId);
+  return static_cast<Bytes>(nodes_.size() * kNode + things_.size() * (sizeof(Thing) + sizeof(Role)));
+}
+
+}  // namespace outsize::pilot

@@ -1,0 +1,240 @@
+#include "predictors/pilot/network.h"
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace outsize::pilot {
+namespace {
+
+constexpr Bytes kBytes = 1 << 20;
+constexpr char kStepEnds = '$';
+
+// Steps written as letters, a node each.
+class Net {
+ public:
+  NodeId node(char letter) { return network.node(static_cast<Token>(letter), false); }
+  // Whether one of its passes was a new choice, as pass says.
+  bool step(const std::string& letters) {
+    ++step_;
+    bool chosen = false;
+    for (const char letter : letters + kStepEnds) chosen = go(node(letter)) || chosen;
+    return chosen;
+  }
+  // The class of what comes after that letter, in its order.
+  std::string after(char letter) {
+    const ClassId choice = network.choice_after(network[node(letter)]);
+    return choice == kNobody ? "" : members(choice);
+  }
+  std::string members(ClassId choice) const {
+    std::string letters;
+    for (const NodeId id : network.members(choice)) letters += static_cast<char>(network[id].token);
+    return letters;
+  }
+  Network network;
+
+ private:
+  bool go(NodeId to) { return network.pass(std::exchange(running_, to), to, step_); }
+  NodeId running_ = node(kStepEnds);
+  std::uint64_t step_ = 0;
+};
+
+TEST(PilotNetwork, ATokenIsOneNode) {
+  Network network;
+  const NodeId one = network.node(11, false), other = network.node(12, true);
+  EXPECT_NE(one, other);
+  EXPECT_EQ(network.node(11, true), one) << "as it was first seen";
+  EXPECT_FALSE(network[one].backward);
+  EXPECT_TRUE(network[other].backward);
+  EXPECT_EQ(network.nodes(), 2U);
+}
+
+TEST(PilotNetwork, WhatLastsIsOneThingByItsRole) {
+  Network network;
+  const ThingId weight = network.lasting(7);
+  EXPECT_NE(network.lasting(8), weight);
+  EXPECT_EQ(network.lasting(7), weight);
+  EXPECT_EQ(network.thing(weight).role, 7U);
+  EXPECT_FALSE(network.thing(weight).forward);
+  network.used_forward(weight);
+  EXPECT_TRUE(network.thing(weight).forward);
+}
+
+TEST(PilotNetwork, WhatANodeBearsIsOneThingByItsOrder) {
+  Network network;
+  const NodeId node = network.node(1, false), other = network.node(2, false);
+  const ThingId second = network.birth(node, 1, kBytes);
+  const ThingId first = network.birth(node, 0, 2 * kBytes);
+  EXPECT_NE(first, second);
+  EXPECT_NE(network.birth(other, 0, kBytes), first);
+  EXPECT_EQ(network.birth(node, 1, 3 * kBytes), second);
+  EXPECT_EQ(network.thing(second).bytes, 3 * kBytes) << "of the last one";
+  EXPECT_EQ(network.thing(first).bytes, 2 * kBytes);
+  EXPECT_EQ(network.thing(second).node, node);
+  EXPECT_EQ(network[node].births, (std::vector<ThingId>{first, second}));
+}
+
+// An op that works now on what one expert made and now on what another did.
+TEST(PilotNetwork, UsesThatVaryBecomeOneThingThatStandsForAll) {
+  Network network;
+  const NodeId user = network.node(100, false);
+  const ThingId weight = network.lasting(7);
+  std::vector<ThingId> made;
+  for (Token token = 0; token < 50; ++token) made.push_back(network.birth(network.node(1 + token, false), 0, kBytes));
+  const ThingId of_two[] = {weight, made[0]};
+  network.uses(user, of_two);
+  EXPECT_EQ(network[user].uses, (std::vector<ThingId>{weight, made[0]}));
+  network.uses(user, of_two);
+  EXPECT_EQ(network[user].uses[1], made[0]) << "while it does not vary";
+  const ThingId other[] = {weight, made[1]};
+  network.uses(user, other);
+  EXPECT_EQ(network[user].uses[0], weight);
+  const ThingId stands = network[user].uses[1];
+  EXPECT_EQ(network.thing(stands).among, (std::vector<ThingId>{made[0], made[1]}));
+  const std::size_t things = network.things();
+  for (int round = 0; round < 3; ++round) {
+    for (const ThingId thing : made) {
+      const ThingId now[] = {weight, thing};
+      network.uses(user, now);
+      const std::vector<ThingId>& among = network.thing(stands).among;
+      EXPECT_NE(std::find(among.begin(), among.end(), thing), among.end());
+      EXPECT_LE(among.size(), 32U);
+    }
+  }
+  EXPECT_EQ(network[user].uses, (std::vector<ThingId>{weight, stands})) << "it stays the same thing";
+  EXPECT_EQ(network.things(), things);
+}
+
+// Which weight an op uses is in its token: where it still varies, the last one is the best guess.
+TEST(PilotNetwork, WhatLastsStandsForItself) {
+  Network network;
+  const NodeId user = network.node(100, false);
+  const ThingId one[] = {network.lasting(7)}, other[] = {network.lasting(8)};
+  const ThingId made[] = {network.birth(user, 0, kBytes)};
+  network.uses(user, one);
+  network.uses(user, other);
+  EXPECT_EQ(network[user].uses[0], other[0]);
+  network.uses(user, made);
+  EXPECT_EQ(network[user].uses[0], made[0]);
+  network.uses(user, one);
+  EXPECT_EQ(network[user].uses[0], one[0]);
+}
+
+TEST(PilotNetwork, WhereTheirNumberVariesTheLastOnesCount) {
+  Network network;
+  const NodeId node = network.node(1, false);
+  const ThingId two[] = {network.birth(node, 0, kBytes), network.birth(node, 1, kBytes)};
+  network.deaths(node, two);
+  EXPECT_EQ(network[node].deaths_now().size(), 2U);
+  network.deaths(node, {});
+  EXPECT_TRUE(network[node].deaths_now().empty());
+  network.deaths(node, std::span(two).first(1));
+  ASSERT_EQ(network[node].deaths_now().size(), 1U);
+  EXPECT_EQ(network[node].deaths_now()[0], two[0]);
+}
+
+// Or a program whose ops work on one, two, one things for days would fill the memory.
+TEST(PilotNetwork, NumbersThatVaryMakeNothingNewForEver) {
+  Network network;
+  const NodeId node = network.node(1, false);
+  const ThingId two[] = {network.birth(node, 0, kBytes), network.birth(node, 1, kBytes)};
+  const ThingId swapped[] = {two[1], two[0]};
+  for (int i = 0; i < 100; ++i) {
+    network.uses(node, two);
+    network.uses(node, std::span(swapped).first(1));
+    network.uses(node, swapped);
+  }
+  EXPECT_LE(network.things(), 4U);
+}
+
+TEST(PilotNetwork, WhereOneThingComesAlwaysNothingIsChosen) {
+  Net net;
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(net.step("abc"));
+  EXPECT_EQ(net.after('a'), "");
+  EXPECT_EQ(net.network.classes(), 0U);
+  const Node& a = net.network[net.node('a')];
+  ASSERT_EQ(a.ways.size(), 1U);
+  EXPECT_EQ(a.ways[0].to, net.node('b'));
+  EXPECT_EQ(a.ways[0].count, 3U);
+}
+
+TEST(PilotNetwork, WhatIsChosenAmongIsOneClass) {
+  Net net;
+  net.step("abd");
+  EXPECT_TRUE(net.step("acd")) << "another way for the first time";
+  EXPECT_FALSE(net.step("acd"));
+  EXPECT_EQ(net.after('a'), "bc");
+  EXPECT_EQ(net.after('b'), "") << "only d ever came";
+  EXPECT_EQ(net.network.class_of(net.network[net.node('d')]), kNobody);
+}
+
+TEST(PilotNetwork, ClassesThatShareAMemberAreOne) {
+  Net net;
+  net.step("a1bx2dy");
+  net.step("a1cx2ey");
+  EXPECT_EQ(net.after('1'), "bc");
+  EXPECT_EQ(net.after('2'), "de");
+  EXPECT_TRUE(net.step("a1ex2dy")) << "an expert of both";
+  EXPECT_EQ(net.after('1').size(), 4U);
+  EXPECT_EQ(net.after('1'), net.after('2'));
+  for (const char letter : net.after('1')) {
+    const Node& node = net.network[net.node(letter)];
+    EXPECT_EQ(net.network.class_of(node), net.network.choice_after(net.network[net.node('1')]));
+    EXPECT_EQ(net.after('1')[node.place], letter);
+  }
+}
+
+TEST(PilotNetwork, WhatRunsTwiceInAStepIsKnownTo) {
+  Net net;
+  net.step("abc");
+  net.step("abc");
+  EXPECT_FALSE(net.network[net.node('b')].again) << "once a step";
+  net.step("abbc");
+  EXPECT_TRUE(net.network[net.node('b')].again);
+  EXPECT_FALSE(net.network[net.node('c')].again);
+}
+
+// Every step runs some of all, always in one order; they were seen first in another.
+TEST(PilotNetwork, MembersComeToStandInTheOrderInWhichStepsRunThem) {
+  constexpr unsigned kSeed = 20261201;
+  std::mt19937 random(kSeed);
+  for (int round = 0; round < 20; ++round) {
+    const std::string all = "abcdefghijkl";
+    Net net;
+    for (auto letter = all.rbegin(); letter != all.rend(); ++letter) net.step(std::string(1, *letter));
+    EXPECT_NE(net.after(kStepEnds).substr(0, all.size()), all) << "in the order of first sight";
+    for (int step = 0; step < 100; ++step) {
+      std::string some;
+      for (const char letter : all) {
+        if (random() % 2 == 0) some += letter;
+      }
+      net.step(some);
+    }
+    std::string order = net.after(kStepEnds);
+    std::erase(order, kStepEnds);
+    EXPECT_EQ(order, all) << "seed " << kSeed << ", round " << round;
+    const ClassId choice = net.network.choice_after(net.network[net.node(kStepEnds)]);
+    for (std::size_t i = 0; const NodeId id : net.network.members(choice)) {
+      EXPECT_EQ(net.network[id].place, i++);
+    }
+  }
+}
+
+TEST(PilotNetwork, PastItsBoundNewTokensAreOneNode) {
+  Network network;
+  for (Token token = 1; token <= Network::kNodesMax; ++token) network.node(token, false);
+  EXPECT_EQ(network.nodes(), Network::kNodesMax);
+  const NodeId nobody = network.node(Network::kNodesMax + 1, false);
+  const Bytes bytes = network.table_bytes();
+  for (Token token = 2; token < 1000; ++token) EXPECT_EQ(network.node(Network::kNodesMax + token, false), nobody);
+  EXPECT_EQ(network.nodes(), Network::kNodesMax + 1);
+  EXPECT_EQ(network.table_bytes(), bytes);
+  EXPECT_EQ(network.node(5, false), 4U) << "what is known stays known";
+}
+
+}  // namespace
+}  // namespace outsize::pilot

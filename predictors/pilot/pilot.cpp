@@ -1,0 +1,222 @@
+#include "predictors/pilot/pilot.h"
+
+#include <algorithm>
+
+namespace outsize::pilot {
+namespace {
+
+constexpr Token kStepEnds = 1;
+constexpr std::uint32_t kPlanOpsMin = 2048;
+constexpr Nanos kPlanOpNanos = 60;  // what planning an op takes, about
+constexpr Nanos kCreditMax = 10'000'000;
+
+}  // namespace
+
+PilotPredictor::PilotPredictor(const ExtentTable& table, const PilotOptions& options)
+    : table_(table), options_(options), chooser_(options.chooser) {
+  step_node_ = running_ = network_.node(kStepEnds, false);
+  plan_ops_ = kPlanOpsMin;
+}
+
+PilotPredictor::Seen& PilotPredictor::seen(ExtentId id) {
+  if (id >= seen_.size()) seen_.resize(id + 1 + id / 2);
+  return seen_[id];
+}
+
+PilotPredictor::Score PilotPredictor::score() const {
+  Score score = score_;
+  score.choices = chooser_.score();
+  return score;
+}
+
+// Its thing, once it has one; kNobody of what was there before anybody looked, until the step ends.
+ThingId PilotPredictor::thing_of(ExtentId id) {
+  Seen& s = seen(id);
+  if (s.transient || s.thing_step == step_) return s.thing;
+  const Role role = tokens_.role(id);
+  s.thing_step = step_;
+  s.thing = role == kNoRole ? kNobody : network_.lasting(role);
+  return s.thing;
+}
+
+// The running op has ended, and what came with it is known.
+void PilotPredictor::end_op(Nanos now) {
+  Node& node = network_[running_];
+  if (running_ != step_node_) {
+    // Waits are in it, where there were any: so one long time says little.
+    const Nanos took = std::max<Nanos>(now - began_, 1);
+    node.time = node.time == 0 ? took : node.time + (std::min(took, 4 * node.time) - node.time) / 4;
+  }
+  node.born = births_;
+  node.pooled += (std::exchange(pooled_, 0) - node.pooled) / 8;
+  node.pooled_died += (std::exchange(pooled_died_, 0) - node.pooled_died) / 8;
+  network_.deaths(running_, deaths_);
+  node.died_bytes = std::exchange(died_bytes_, 0);
+  deaths_.clear();
+  births_ = 0;
+}
+
+void PilotPredictor::pass_to(NodeId node) {
+  chooser_.learn(standing(), node);
+  network_.pass(running_, node, step_);
+  if (const ClassId choice = network_.class_of(network_[node]); choice != kNobody) trail_.enter(choice, node);
+  running_ = node;
+  instances_.run(node);
+}
+
+void PilotPredictor::on_op(const OpEvent& op) {
+  end_op(op.now);
+  credit_ = std::min(kCreditMax, credit_ + (op.now - began_) / options_.share);
+  began_ = op.now;
+  ++ops_;
+  operands_.clear();
+  for (const ExtentId id : op.extents) {
+    seen(id).used_at = ops_;
+    if (!shared(id)) operands_.push_back(id);
+  }
+  const NodeId node = network_.node(tokens_.on_op(kind_of(op.site), operands_, op.in_backward), op.in_backward);
+  pass_to(node);
+  use(node, op.in_backward);
+  follow(node);
+}
+
+void PilotPredictor::use(NodeId node, bool backward) {
+  things_.clear();
+  for (const ExtentId id : operands_) {
+    const ThingId thing = thing_of(id);
+    if (thing == kNobody) continue;
+    things_.push_back(thing);
+    if (network_.thing(thing).role == kNoRole) continue;
+    instances_.touch(thing);
+    if (backward) {
+      instances_.pop(thing);
+    } else {
+      instances_.push(thing, {ops_, kNobody, false, true});
+      network_.used_forward(thing);
+    }
+  }
+  network_.uses(node, things_);
+}
+
+// Small detours are left to themselves: what comes after them is what was planned.
+void PilotPredictor::follow(NodeId node) {
+  ++score_.ops;
+  on_plan_ = plan_.next_is(node);
+  if (on_plan_) {
+    ++score_.foreseen;
+    plan_.advance();
+    lost_ = 0;
+    if (!plan_.mostly_run() || !affordable()) return;
+    plan_ops_ = std::min(plan_ops_ * 2, options_.plan_ops_max);
+    if (plan_.size() - plan_.place() > options_.plan_ops_max / 2) return;
+  } else if (plan_.skip_to(node, options_.skip)) {
+    on_plan_ = true;
+    lost_ = 0;
+    correct();
+    return;
+  } else {
+    ++lost_;
+    correct();
+    if ((lost_ < options_.lost && plan_.place() < plan_.size()) || !affordable()) return;
+    plan_ops_ = std::max(plan_ops_ / 2, kPlanOpsMin);
+  }
+  make_plan(true);
+}
+
+// Positions are kept by those who asked; once they are off by more than a little they are asked for anew.
+void PilotPredictor::correct() {
+  constexpr Position kLittle = 64;
+  drift_ += plan_.move(ops_);
+  if (drift_ < kLittle) return;
+  drift_ = 0;
+  rekeyed_ = true;
+}
+
+void PilotPredictor::make_plan(bool begins) {
+  lost_ = 0;
+  drift_ = 0;
+  const Plan::World world{network_, tokens_, table_, sample_, instances_, chooser_, step_node_, ops_};
+  plan_.make(world, trail_, running_, begins, ops_, plan_ops_);
+  on_plan_ = true;
+  ++score_.plans;
+  score_.planned += plan_.size();
+  credit_ = std::max(-kCreditMax, credit_ - static_cast<Nanos>(plan_.size()) * kPlanOpNanos);
+  rekeyed_ = true;
+  aged_ = ops_;
+}
+
+void PilotPredictor::on_birth(ExtentId id, Bytes bytes) {
+  Seen& s = seen(id);
+  s = {ops_, 0, kNobody, false};
+  alive_ += bytes;
+  alive_peak_ = std::max(alive_peak_, alive_);
+  if (shared(id)) {
+    pooled_ += bytes;
+    return;
+  }
+  tokens_.on_birth(id, bytes);
+  if (running_ == step_node_) return;
+  s.transient = true;
+  s.thing = network_.birth(running_, births_, bytes);
+  if (s.thing != kNobody) instances_.push(s.thing, {ops_, id, false, !network_[running_].backward});
+  if (on_plan_) plan_.bear(id, births_);
+  if (s.thing != kNobody) ++births_;
+}
+
+void PilotPredictor::on_death(ExtentId id, Bytes bytes) {
+  Seen& s = seen(id);
+  alive_ -= bytes;
+  if (shared(id)) {
+    pooled_died_ += bytes;
+  } else {
+    const ThingId thing = thing_of(id);
+    died_bytes_ += bytes;
+    if (thing != kNobody) deaths_.push_back(thing);
+    if (thing != kNobody && s.transient) instances_.remove(thing, id);
+    tokens_.on_death(id);
+  }
+  plan_.bury(id);
+  s = {};
+}
+
+void PilotPredictor::on_step(Nanos now) {
+  end_op(now);
+  pass_to(step_node_);
+  tokens_.on_step();
+  instances_.clear();
+  trail_.begin_sample();
+  ++step_;
+  for (Seen& s : seen_) s.transient = false;
+}
+
+void PilotPredictor::on_sample(std::span<const std::int64_t> sample) {
+  sample_.read(sample);
+  trail_.begin_sample();
+  // Now it is worth most; but samples may come more often than plans can be paid for.
+  if (!affordable()) plan_ops_ = kPlanOpsMin;
+  if (credit_ > -kCreditMax / 2) make_plan(false);
+  else lost_ = options_.lost;
+}
+
+Position PilotPredictor::next_use(ExtentId id) const {
+  const Position planned = plan_.next_use(id);
+  if (planned != kNever) return planned;
+  if (id >= seen_.size()) return kNever;
+  const Position by_age = 2 * aged_ - seen_[id].used_at;
+  if (shared(id) || by_age >= plan_.end()) return by_age;
+  return plan_.end() + (aged_ > seen_[id].used_at ? (aged_ - seen_[id].used_at) / 16 : 0);
+}
+
+// What never was alive together is not expected to be: where paths vary, births of one and deaths of another do not
+// add up, and room would be made that nobody needs.
+std::size_t PilotPredictor::upcoming(std::span<Upcoming> out) const {
+  const std::size_t count = plan_.upcoming(out);
+  for (Upcoming& next : out.first(count)) next.demand = std::min(next.demand, alive_peak_ - alive_);
+  return count;
+}
+
+Bytes PilotPredictor::demand_within(Nanos nanos) const {
+  return std::min(plan_.demand_within(nanos), alive_peak_ - alive_);
+}
+
+}  // namespace outsize::pilot

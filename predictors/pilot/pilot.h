@@ -1,0 +1,107 @@
+// `pilot`: foresees the path of a network that goes another way with every sample, and what its ops will work on. After
+// the idea of DyNN-Offload (Ren et al., HPCA 2024); the model is ours (chooser.h).
+//
+// Every op has a token (tokens.h) and with it a node of the network (network.h). A *plan* is a row of nodes that will
+// run: from the running op on, way by way, as the chooser says, with what they work on, bear and see die (plan.h). It is
+// made when a sample has come, where the step has left the plan for good, and when half of it has run. The next one is
+// twice as long where plans come true, and half as long where one did not. Plans take about a share of the step's
+// time. What a plan does not tell is taken to be needed the later, the longer ago it was used.
+//
+// Costs: on_op O(operands); a plan O(its ops); next_use O(log uses). For programs whose ops are one row; where threads
+// run ops at once, foresight suffers and nothing else.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "core/plan/predictor.h"
+#include "predictors/pilot/chooser.h"
+#include "predictors/pilot/plan.h"
+
+namespace outsize::pilot {
+
+struct PilotOptions {
+  ChooserOptions chooser;
+  std::uint32_t plan_ops_max = 32768;
+  std::uint32_t share = 100;  // plans take one part in so many of the step's time
+  std::uint32_t skip = 96;    // planned ops that may not come
+  std::uint32_t lost = 4;     // ops that come unplanned before a plan is made anew
+};
+
+class PilotPredictor final : public Predictor {
+ public:
+  // `table` must outlive it.
+  PilotPredictor(const ExtentTable& table, const PilotOptions& options);
+  const char* name() const override { return "pilot"; }
+  void on_op(const OpEvent& op) override;
+  void on_birth(ExtentId id, Bytes bytes) override;
+  void on_death(ExtentId id, Bytes bytes) override;
+  void on_step(Nanos now) override;
+  void on_sample(std::span<const std::int64_t> sample) override;
+  Position position() const override { return ops_; }
+  Position next_use(ExtentId id) const override;
+  std::size_t upcoming(std::span<Upcoming> out) const override;
+  Bytes demand_within(Nanos nanos) const override;
+  bool take_rekeyed() override { return std::exchange(rekeyed_, false); }
+  Bytes table_bytes() const override { return network_.table_bytes() + chooser_.table_bytes(); }
+
+  struct Score {
+    Chooser::Score choices;
+    std::uint64_t ops = 0, foreseen = 0;    // of these
+    std::uint64_t plans = 0, planned = 0;   // ops in them
+  };
+  Score score() const;
+  const Network& network() const { return network_; }
+
+ private:
+  struct Seen {
+    std::uint64_t used_at = 0;      // op
+    std::uint64_t thing_step = 0;   // in which `thing` was looked up
+    ThingId thing = kNobody;
+    bool transient = false;         // born in this step
+  };
+  Seen& seen(ExtentId id);
+  bool shared(ExtentId id) const { return id < table_.size() && table_[id].shared; }
+  ThingId thing_of(ExtentId id);
+  void end_op(Nanos now);
+  void pass_to(NodeId node);
+  void use(NodeId node, bool backward);
+  void follow(NodeId node);
+  void correct();
+  void make_plan(bool begins);
+  Standing standing() const { return {network_, instances_, trail_, sample_, running_}; }
+
+  const ExtentTable& table_;
+  PilotOptions options_;
+  Tokens tokens_;
+  Network network_;
+  Instances instances_;
+  Trail trail_;
+  Sample sample_;
+  Chooser chooser_;
+  mutable Plan plan_;
+  std::vector<Seen> seen_;         // by extent
+  std::vector<ExtentId> operands_; // of the running op, none of them shared
+  std::vector<ThingId> things_;    // of these
+  std::vector<ThingId> deaths_;    // since the running op began
+  NodeId step_node_ = kNobody, running_ = kNobody;
+  std::uint32_t births_ = 0;       // of the running op
+  Position ops_ = Position{1} << 32;  // so far; not from 0 on: what ages say lies before it
+  Bytes alive_ = 0, alive_peak_ = 0;  // beyond what was alive when it began to look
+  Bytes died_bytes_ = 0;           // since the running op began
+  Bytes pooled_ = 0, pooled_died_ = 0;  // by the running op, in shared extents
+  Position aged_ = ops_;           // at the last plan
+  std::uint64_t step_ = 1;
+  Nanos began_ = 0;                // the running op
+  // Of the step's time a share may go into plans: an op's adds to it, a plan takes from it.
+  bool affordable() const { return credit_ >= 0; }
+  Nanos credit_ = 0;
+  std::uint32_t plan_ops_ = 0;     // how long the next plan is
+  Position drift_ = 0;             // of positions told
+  std::uint32_t lost_ = 0;         // ops since the step left the plan
+  bool on_plan_ = false;           // the running op is as planned
+  bool rekeyed_ = false;
+  Score score_;
+};
+
+}  // namespace outsize::pilot

@@ -1,0 +1,165 @@
+#include "predictors/pilot/plan.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace outsize::pilot {
+
+using steps::kNone;
+
+Plan::Played& Plan::played(ExtentId id) {
+  if (id >= played_.size()) played_.resize(id + 1 + id / 2);
+  return played_[id];
+}
+
+std::uint32_t Plan::object_of(ExtentId id) {
+  Played& p = played(id);
+  if (p.plan == number_) return p.object;
+  p = {number_, record_.add_object({0, kNone, kNone, kNone})};
+  holder_.push_back(id);
+  return p.object;
+}
+
+// What will be meant by `thing`; kNone where there will be none.
+std::uint32_t Plan::resolve(const World& world, ThingId thing) {
+  if (const Role role = world.network.thing(thing).role; role != kNoRole) {
+    const ExtentId id = world.tokens.holder(role);
+    return id == kNoExtent ? kNone : object_of(id);
+  }
+  const Instance* const is = meant(world.network, world.instances, thing).instance;
+  if (is == nullptr) return kNone;
+  return is->planned ? is->object : object_of(is->object);
+}
+
+void Plan::use(const World& world, const Node& node) {
+  for (const ThingId thing : node.uses_now()) {
+    const std::uint32_t object = resolve(world, thing);
+    if (object != kNone) record_.accesses.push_back(object);
+    if (world.network.thing(thing).role == kNoRole) continue;
+    world.instances.touch(thing);
+    if (node.backward) world.instances.pop(thing);
+    else world.instances.push(thing, {world.op + record_.size(), kNobody, true, true});
+  }
+}
+
+Bytes Plan::bytes_of(const World& world, std::uint32_t object) const {
+  const ExtentId id = holder_[object];
+  return id == kNoExtent ? record_.objects[object].bytes : world.table[id].bytes;
+}
+
+void Plan::change(const World& world, const Node& node, std::uint32_t op) {
+  for (const ThingId thing : node.births_now()) {
+    const std::uint32_t object = record_.add_object({world.network.thing(thing).bytes, op, kNone, kNone});
+    holder_.push_back(kNoExtent);
+    record_.births.push_back(object);
+    world.instances.push(thing, {world.op + op + 1, object, true, !node.backward});
+  }
+  // Of what small storages share it is known how much, not in which op.
+  pooled_ += node.pooled;
+  if (pooled_ >= kSharedBytes) {
+    record_.add_object({std::exchange(pooled_, 0), op, kNone, kNone});
+    holder_.push_back(kNoExtent);
+  }
+  record_.ops[op].death_bytes += node.pooled_died;
+  for (const ThingId thing : node.deaths_now()) {
+    const std::uint32_t object = resolve(world, thing);
+    if (object == kNone || record_.objects[object].death_op != kNone) continue;
+    record_.objects[object].death_op = op;
+    record_.ops[op].death_bytes += bytes_of(world, object);
+    const Meant dead = meant(world.network, world.instances, thing);
+    if (dead.instance != nullptr && world.network.thing(dead.thing).role == kNoRole) world.instances.pop(dead.thing);
+  }
+}
+
+// The running op is the first of the plan, and has been passed already.
+void Plan::begin(const World& world, NodeId running, bool begins, Position next) {
+  ++number_;
+  record_.clear(0);
+  nodes_.clear();
+  holder_.clear();
+  pooled_ = 0;
+  place_ = 1;
+  base_ = next - 1;
+  record_.ops.push_back({});
+  nodes_.push_back(running);
+  if (begins) change(world, world.network[running], 0);
+}
+
+Nanos Plan::add(const World& world, NodeId id, Nanos at) {
+  const Node& node = world.network[id];
+  const std::uint32_t op = record_.size();
+  record_.ops.push_back({0, at, static_cast<std::uint32_t>(record_.accesses.size()),
+                         static_cast<std::uint32_t>(record_.births.size()), 0});
+  nodes_.push_back(id);
+  world.instances.run(id);
+  use(world, node);
+  change(world, node, op);
+  return at + std::max<Nanos>(node.time, 1);
+}
+
+void Plan::make(const World& world, Trail trail, NodeId running, bool begins, Position next, std::uint32_t ops) {
+  constexpr int kStepsMax = 8;  // steps without ops would go on for ever
+  constexpr float kLikely = 0.3F;
+  static const Sample kNone;
+  world.instances.begin_draft();
+  begin(world, running, begins, next);
+  Nanos at = std::max<Nanos>(world.network[running].time, 1);
+  int steps = 0;
+  while (record_.size() < ops) {
+    // Of the next step's sample nothing is known yet: what depends on it would come for nothing.
+    const Sample& sample = steps == 0 ? world.sample : kNone;
+    const Choice chosen = world.chooser.choose({world.network, world.instances, trail, sample, running});
+    running = chosen.to;
+    if (running == kNobody || (steps > 0 && chosen.probability < kLikely)) break;
+    const Node& node = world.network[running];
+    const ClassId choice = world.network.class_of(node);
+    if (choice != kNobody) trail.enter(choice, running);
+    if (running != world.step_node) {
+      at = add(world, running, at);
+      continue;
+    }
+    if (++steps > kStepsMax) break;
+    record_.ops.back().death_bytes += node.died_bytes;  // between two steps, as gradients do
+    world.instances.clear();
+    trail.begin_sample();
+  }
+  open_ = record_.size() == ops;
+  world.instances.end_draft();
+  record_.finish(at);
+  outlook_.begin(record_, holder_, false);
+}
+
+bool Plan::skip_to(NodeId node, std::uint32_t within) {
+  const auto from = nodes_.begin() + place_;
+  const auto to = nodes_.begin() + std::min(place_ + within, size());
+  const auto at = std::find(from, to, node);
+  if (at == to) return false;
+  place_ = static_cast<std::uint32_t>(at - nodes_.begin()) + 1;
+  return true;
+}
+
+void Plan::bear(ExtentId id, std::size_t order) {
+  if (place_ == 0 || place_ > size()) return;
+  const std::size_t at = record_.ops[place_ - 1].first_birth + order;
+  if (at >= record_.births_end(place_ - 1)) return;
+  played(id) = {number_, record_.births[at]};
+  outlook_.hold(record_, record_.births[at], id);
+}
+
+void Plan::bury(ExtentId id) {
+  Played& p = played(id);
+  if (p.plan == number_ && outlook_.holders()[p.object] == id) outlook_.hold(record_, p.object, kNoExtent);
+  p = {};
+}
+
+Position Plan::next_use(ExtentId id) const {
+  if (id >= played_.size() || played_[id].plan != number_ || place_ >= size()) return kNever;
+  const std::uint32_t object = played_[id].object;
+  const std::uint32_t use = record_.use_from(object, place_);
+  if (use != kNone) return base_ + use;
+  // It will go by itself then, at no cost.
+  const std::uint32_t death = record_.objects[object].death_op;
+  return death != kNone && death >= place_ ? base_ + death : kNever;
+}
+
+}  // namespace outsize::pilot

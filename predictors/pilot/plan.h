@@ -1,0 +1,82 @@
+// A row of ops that will run, with what they work on, bear and see die: as if it were a recorded step (step_record.h).
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "core/plan/predictor.h"
+#include "predictors/pilot/chooser.h"
+#include "predictors/steps/outlook.h"
+#include "predictors/steps/step_record.h"
+
+namespace outsize::pilot {
+
+class Plan {
+ public:
+  struct World {
+    const Network& network;
+    const Tokens& tokens;
+    const ExtentTable& table;
+    const Sample& sample;
+    Instances& instances;  // a draft is made of them and given up
+    Chooser& chooser;
+    NodeId step_node = kNobody;  // stands for the end of a step
+    std::uint64_t op = 0;  // that runs
+  };
+  // From `running` on, which stands before `next`; at most `ops`. It `begins`: what it bears is still to come.
+  void make(const World& world, Trail trail, NodeId running, bool begins, Position next, std::uint32_t ops);
+
+  std::uint32_t size() const { return record_.size(); }
+  // Near its end, as far as one that was longer would have told more.
+  bool mostly_run() const { return place_ >= (open_ ? size() / 2 : size()); }
+  std::uint32_t place() const { return place_; }  // of the next op
+  // The next op is a run of this node, as planned.
+  bool next_is(NodeId node) const { return place_ < size() && nodes_[place_] == node; }
+  void advance() { ++place_; }
+  // The next op stands there, after ops that were not planned or planned ones that did not come. How far that is from
+  // where it was taken to stand.
+  Position move(Position next) {
+    const Position base = next - place_;
+    const Position by = base < base_ ? base_ - base : base - base_;
+    base_ = base;
+    return by;
+  }
+  // Goes on where that node comes soon; false where it does not.
+  bool skip_to(NodeId node, std::uint32_t within);
+
+  // The `order`-th birth of the running op, if the plan knew of it, has become that extent.
+  void bear(ExtentId id, std::size_t order);
+  void bury(ExtentId id);
+  // kNever where the plan knows nothing of it, or no more.
+  Position next_use(ExtentId id) const;
+  Position end() const { return base_ + size(); }
+  std::size_t upcoming(std::span<Upcoming> out) { return outlook_.upcoming(record_, place_, base_, out); }
+  Bytes demand_within(Nanos nanos) const { return outlook_.demand_within(record_, place_, nanos); }
+
+ private:
+  struct Played {
+    std::uint64_t plan = 0;  // in which
+    std::uint32_t object = steps::kNone;
+  };
+  void begin(const World& world, NodeId running, bool begins, Position next);
+  Nanos add(const World& world, NodeId id, Nanos at);
+  Played& played(ExtentId id);
+  std::uint32_t object_of(ExtentId id);
+  std::uint32_t resolve(const World& world, ThingId thing);
+  void use(const World& world, const Node& node);
+  void change(const World& world, const Node& node, std::uint32_t op);
+  Bytes bytes_of(const World& world, std::uint32_t object) const;
+
+  steps::StepRecord record_;
+  steps::Outlook outlook_;
+  std::vector<NodeId> nodes_;      // by op
+  std::vector<Played> played_;     // by extent
+  std::vector<ExtentId> holder_;   // by object, while it is made
+  std::uint64_t number_ = 1;       // of plans so far; 0: of none
+  Bytes pooled_ = 0;               // that the plan's ops so far will bear, beyond whole extents
+  bool open_ = false;              // it might have been longer
+  std::uint32_t place_ = 0;
+  Position base_ = 0;
+};
+
+}  // namespace outsize::pilot
