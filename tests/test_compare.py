@@ -139,6 +139,16 @@ def tip(page: browser.Page) -> str:
         "document.getElementById('tip').textContent")  # fmt: skip
 
 
+def point_at_the_longest_stall(page: browser.Page) -> None:
+    """In the middle of what is shown, once it was clicked, but where it is near the beginning or the end."""
+    x, y = page.middle("#lane-stalls")
+    off = page.value("""(() => {
+        const longest = view.stalls.map((row) => stallOf(view, row)).sort((a, b) => b.nanos - a.nanos)[0];
+        const share = ((longest.begin + longest.nanos / 2) / view.unit - from) / (to - from);
+        return (share - 0.5) * document.getElementById('lane-stalls').getBoundingClientRect().width; })()""")
+    page.point(x + off, y)
+
+
 def show_run(page: browser.Page, name: str) -> None:
     page.value(f"""(() => {{ const s = document.getElementById('run');
         s.value = [...s.options].find((o) => o.textContent === {json.dumps(name)}).value;
@@ -162,7 +172,7 @@ def test_pointing_at_a_stall_names_its_cause_its_op_and_its_bytes(page: browser.
     length, why, who = page.value(
         "[...document.querySelectorAll('#longest tbody tr:first-child td')].slice(1).map((d) => d.textContent)"
     )
-    page.point(*page.middle("#lane-stalls"))
+    point_at_the_longest_stall(page)
     told = tip(page)
     assert told == f"stall of {length}: {why}\n{who}"
     assert re.search(r"waits for (the read of|a write to make room:) extent \d+, [\d.]+ [KM]iB", told), told
@@ -212,7 +222,7 @@ def test_a_live_run_has_its_page(recorded: Path) -> None:
         assert max(view["resident"][1::2]) <= stats["resident_peak"] <= 20 * MIB
         assert (view["first_step"], view["last_step"]) == (2, 4)
         page.click("#longest tbody tr")
-        page.point(*page.middle("#lane-stalls"))
+        point_at_the_longest_stall(page)
         assert re.search(r"waits for .*\n(op|raw).*: .*aten::", tip(page)), tip(page)
         assert page.errors == [] and len(page.asked) == 1
 
