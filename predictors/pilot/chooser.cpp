@@ -197,8 +197,7 @@ void Chooser::hear_used(const Standing& standing, Advice& out) const {
 }
 
 // `all`: also those that have no weight.
-void Chooser::hear(const Standing& standing, OfClass& of, bool all) {
-  const ClassId choice = standing.network.class_of(standing.network[to_[0]]);
+void Chooser::hear(const Standing& standing, ClassId choice, OfClass& of, bool all) {
   constexpr std::uint32_t kKnown = 6;
   const Qualities& here = of_node(standing.at);
   for (std::size_t i = 0; i < kHeard; ++i) {
@@ -286,7 +285,7 @@ Choice Chooser::choose(const Standing& standing) {
   OfClass& of = of_class(choice);
   if (const NodeId to = surely(standing, choice, of); to != kNobody) return {to, 1};
   count_ = this->ways(standing);
-  hear(standing, of, false);
+  hear(standing, choice, of, false);
   mix_advice();
   const std::size_t best = likeliest();
   return {to_[best], chance_[best]};
@@ -320,7 +319,7 @@ void Chooser::learn(const Standing& standing, NodeId to) {
   const std::size_t way = index_of(to);
   OfClass& of = of_class(choice);
   if (way < count_) {
-    hear(standing, of, true);
+    hear(standing, choice, of, true);
     mix_advice();
     ++score_.choices;
     score_.right += likeliest() == way;

@@ -1,11 +1,10 @@
 // The pilot model: at a node from which steps went several ways, which way comes. After the idea of DyNN-Offload (Ren
 // et al., HPCA 2024), whose pilot sees the sample, the network's blocks and its base type; the model is ours.
 //
-// Several *advisers* each give every way a probability: what followed after the last 0 to 3 choices;
-// what followed the how-manieth run of this op in the step; what followed
-// where the sample had this value at this place, the place being how often there was such a choice since the sample
-// came, or where the choice stands that this one lies within; the ways whose things were made latest (backward returns
-// in reverse); the next in order of those whose things are there, or were used in this step (optimizers). How often
+// Several *advisers* each give every way a probability: what followed after the last 0 to 3 choices; what followed the
+// how-manieth run of this op in the step; what followed where the sample had this value at this place, the place being
+// how often there was such a choice since the sample came, or where the choice stands that this one lies within; the
+// ways whose things were made latest (backward returns in reverse); the next in order of those whose things are there, or were used in this step (optimizers). How often
 // each was right is kept by class of choices. A softmax over ways of their logarithms, weighed by that and by weights
 // that all choices of all networks share, decides; the weights learn by gradient descent from every choice that is
 // seen: a mixture of context models as in lossless compression (Mahoney, Adaptive weighing of context models, 2005).
@@ -93,7 +92,7 @@ class Chooser {
   NodeId mostly(std::uint64_t key) const;
   NodeId surely(const Standing& standing, ClassId choice, OfClass& of);
   std::size_t ways(const Standing& standing);
-  void hear(const Standing& standing, OfClass& of, bool all);
+  void hear(const Standing& standing, ClassId choice, OfClass& of, bool all);
   std::size_t index_of(NodeId node) const {
     const std::size_t index = node < index_.size() ? index_[node] : kNobody;
     return index < count_ && to_[index] == node ? index : kWaysMax;

@@ -73,7 +73,8 @@ bool Network::pass(NodeId from, NodeId to, std::uint64_t step) {
   if (a.ways.size() < kWaysMax) {
     a.ways.push_back({to, 1});
   } else {
-    *std::min_element(a.ways.begin(), a.ways.end(), [](const Way& x, const Way& y) { return x.count < y.count; }) = {to, 1};
+    const auto rarer = [](const Way& x, const Way& y) { return x.count < y.count; };
+    *std::min_element(a.ways.begin(), a.ways.end(), rarer) = {to, 1};
   }
   if (a.ways.size() == 1) return false;
   join(a.ways[0].to, to);

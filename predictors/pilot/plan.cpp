@@ -100,14 +100,14 @@ Nanos Plan::add(const World& world, NodeId id, Nanos at) {
 void Plan::make(const World& world, Trail trail, NodeId running, bool begins, Position next, std::uint32_t ops) {
   constexpr int kStepsMax = 8;  // steps without ops would go on for ever
   constexpr float kLikely = 0.3F;
-  static const Sample kNone;
+  static const Sample kNoSample;
   world.instances.begin_draft();
   begin(world, running, begins, next);
   Nanos at = std::max<Nanos>(world.network[running].time, 1);
   int steps = 0;
   while (record_.size() < ops) {
     // Of the next step's sample nothing is known yet: what depends on it would come for nothing.
-    const Sample& sample = steps == 0 ? world.sample : kNone;
+    const Sample& sample = steps == 0 ? world.sample : kNoSample;
     const Choice chosen = world.chooser.choose({world.network, world.instances, trail, sample, running});
     running = chosen.to;
     if (running == kNobody || (steps > 0 && chosen.probability < kLikely)) break;
