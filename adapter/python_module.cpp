@@ -203,7 +203,7 @@ py::dict stats() {
       py::arg("min_budget_op") = s.min_budget_op, py::arg("refused_ops") = s.refused_ops,
       py::arg("min_spill_file") = s.min_spill_file, py::arg("small_held") = s.small_held,
       py::arg("small_live") = s.small_live, py::arg("arena_bytes") = s.arena_bytes,
-      py::arg("mechanism") = s.mechanism, py::arg("policy") = s.policy,
+      py::arg("mechanism") = s.mechanism, py::arg("policy") = s.policy, py::arg("foresight") = s.foresight,
       py::arg("spill_dir") = s.spill_dir, py::arg("warning") = s.warning,
       py::arg("disk_size") = s.disk_size, py::arg("disk_write_limit") = s.disk_write_limit,
       py::arg("held_back") = s.held_back, py::arg("verified_bytes") = s.verified_bytes,

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "core/plan/cycle.h"
 #include "core/residency/extent.h"
@@ -61,6 +62,8 @@ class Predictor {
   virtual std::uint32_t gap_of(ExtentId) const { return kNoGap; }
   // Bytes that bounded tables hold, where it keeps such.
   virtual Bytes table_bytes() const { return 0; }
+  // For a person: who foresees now, and how well, where that may change; else empty.
+  virtual std::string foresight() const { return {}; }
 };
 
 }  // namespace outsize

@@ -217,7 +217,7 @@ def add_run_options(parser: Parser) -> None:
         "--policy",
         default="lookahead",
         metavar="NAME",
-        help="lookahead (default), pilot, ondemand, deepum or weights",
+        help="lookahead (default), auto, pilot, ondemand, deepum or weights",
     )
     add_engine_options(parser)
     parser.add_argument(

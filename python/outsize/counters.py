@@ -51,6 +51,7 @@ class Stats:
     arena_bytes: int = 0
     mechanism: str = ""
     policy: str = ""
+    foresight: str = ""  # who foresees now, where the policy chooses
     spill_dir: str = ""
     warning: str = ""  # about the spill directory
     disk_size: int = 0  # of the file system the spill file is on
@@ -137,4 +138,5 @@ class Stats:
                 if self.held_back
                 else ""
             )
+            + (f" · foresight: {self.foresight}" if self.foresight else "")
         )

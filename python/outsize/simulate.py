@@ -104,7 +104,7 @@ def parser() -> Parser:
     result.add_argument(
         "--policy",
         metavar="NAME,...",
-        help="lookahead (default), pilot, ondemand, deepum, weights; in simulation only: oracle, uvm, deepum-blocks; with --simrd:"
+        help="lookahead (default), auto, pilot, ondemand, deepum, weights; in simulation only: oracle, uvm, deepum-blocks; with --simrd:"
         " dtr-eqclass (default), dtr, dtr-local, lru, msps, largest, or an ablation",
     )
     result.add_argument(
