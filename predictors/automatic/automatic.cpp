@@ -1,9 +1,11 @@
 #include "predictors/automatic/automatic.h"
 
+#include <algorithm>
+
 namespace outsize::automatic {
 namespace {
 
-constexpr std::uint64_t kTakeOver = 3;   // steps in a row in which the pilot was better by the margin
+constexpr std::uint64_t kTakeOverMax = 48;
 constexpr std::uint64_t kGiveWay = 8;    // in which it was not better by half of it
 constexpr std::uint64_t kWorse = 4;      // in which the usual one was worse than when the pilot went to rest
 constexpr std::uint64_t kRestLong = 8;   // a rest is so many times as long as the trial before it
@@ -71,7 +73,7 @@ void AutomaticPredictor::decide() {
 
 void AutomaticPredictor::watch(PerMille ahead) {
   streak_ = ahead >= margin() ? streak_ + 1 : 0;
-  if (streak_ >= kTakeOver) {
+  if (streak_ >= take_over_) {
     rests_ = kRestLong * options_.rest;
     answer_from(*pilot_);
     return;
@@ -82,7 +84,9 @@ void AutomaticPredictor::watch(PerMille ahead) {
 
 void AutomaticPredictor::doubt(PerMille ahead) {
   streak_ = ahead < margin() / 2 ? streak_ + 1 : 0;
-  if (streak_ >= kGiveWay) answer_from(*usual_);
+  if (streak_ < kGiveWay) return;
+  take_over_ = std::min(2 * take_over_, kTakeOverMax);  // twice as sure next time
+  answer_from(*usual_);
 }
 
 void AutomaticPredictor::sleep(PerMille usual) {

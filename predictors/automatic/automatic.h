@@ -1,9 +1,10 @@
 // `automatic`: two predictors watch, the usual one and a pilot; the one that has foreseen better (contest.h) answers.
 //
-// It begins with the usual one. At a step's end the pilot takes over once it was better by a margin for a few steps in
-// a row, and something comes back to RAM at all; it gives way once it was not better by half the margin for some more. Where it is no better for
-// long it *rests*: it is given up, and costs nothing. Another one is made, and learns anew, when the usual one
-// becomes worse than it was then, or when long enough has passed: each time twice as long.
+// It begins with the usual one. At a step's end the pilot takes over once it was better by a margin for a few steps in a
+// row (more, where it had to give way before), and something comes back to RAM at all; it gives way once it was not
+// better by half the margin for some more. Where it is no better for long it *rests*: it is given up, and costs nothing.
+// Another one is made, and learns anew, when the usual one becomes worse than it was then, or when long enough has
+// passed: each time twice as long.
 //
 // Positions of two predictors are on scales of their own: after a change of who answers all are asked for anew.
 // Costs: both predictors, and the contest; while the pilot rests, the usual one and the contest.
@@ -71,6 +72,7 @@ class AutomaticPredictor final : public Predictor {
   std::uint64_t step_ = 0;         // that ended
   std::uint64_t since_ = 0;        // what is so now began with this one
   std::uint64_t streak_ = 0;       // steps in a row that speak for a change
+  std::uint64_t take_over_ = 3;    // so many for the pilot to answer; more, the more often it had to give way
   std::uint64_t rests_ = 0;        // for so many steps
   PerMille rested_at_ = 0;         // the usual one's share when the pilot went to rest
   bool mattered_ = false;          // what came back then

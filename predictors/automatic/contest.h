@@ -3,8 +3,8 @@
 // Now and then, at the beginning of a *window*, both say what will be used soon; when its ops have run it is known what
 // was. Of the extents that had not been used for as long before as the window is (the others are in RAM anyway):
 // those listed and used, listed and not used (they would have come for nothing), used and not listed. A window is as
-// long as reading ahead needs, about a tenth of a second, and at most a quarter of a step. Who answers the planner makes no difference to the
-// measure: what is in RAM is not asked, but to tell whether anything comes back at all.
+// long as reading ahead needs, about a tenth of a second, and at most a quarter of a step. Who answers the planner makes
+// no difference to the measure: what is in RAM is not asked, but to tell whether anything comes back at all.
 //
 // Costs: on_op O(operands); a window O(1024) and what two upcoming() cost. Allocates as extents become more. By inputs
 // alone, so that it can be replayed.
