@@ -24,6 +24,7 @@
 #include "adapter/interception.h"
 #include "adapter/op_scope.h"
 #include "adapter/operands.h"
+#include "adapter/token_look.h"
 #include "adapter/wishes.h"
 #include "platforms/host/machine.h"
 #include "platforms/host/runtime.h"
@@ -389,6 +390,10 @@ PYBIND11_MODULE(_core, module) {
       with_runtime([&](outsize::host::Runtime& runtime) { runtime.sample(std::move(features)); });
     });
   }, arg("features"));
+  module.def("look_at", [](const at::Tensor& tensor) {
+    const outsize::trace::TokenStatistics said = without_gil([&] { return look_at(tensor); });
+    return py::make_tuple(said.values, said.distinct, said.commonest);
+  }, arg("tensor"), "Of a small tensor that is in RAM: first whole numbers; by row how many differ, how often the commonest comes.");
   module.def("end_recording", &end_recording);
   module.def("keep_timeline", [](std::int64_t steps) {
     without_gil([&] { with_runtime([&](outsize::host::Runtime& runtime) { runtime.keep_timeline(steps); }); });

@@ -64,13 +64,17 @@ float Chooser::weight_of(const Quality& quality) {
 // Without what is common to all ways, which a softmax does not see.
 void Chooser::advise(std::uint64_t key, Advice& out) const {
   const auto at = contexts_.find(key);
-  out.any = at != contexts_.end();
+  advise(at == contexts_.end() ? std::span<const Way>() : at->second, out);
+}
+
+void Chooser::advise(std::span<const Way> counts, Advice& out) const {
+  out.any = !counts.empty();
   if (!out.any) {
     out.weight = 0;
     return;
   }
   std::fill_n(out.log.begin(), count_, kLogOfCount[0]);
-  for (const Way& way : at->second) {
+  for (const Way& way : counts) {
     const std::size_t index = index_of(way.to);
     if (index < count_) out.log[index] = kLogOfCount[std::min<std::size_t>(way.count, kCountMax)];
   }
@@ -95,35 +99,10 @@ std::uint64_t Chooser::times_key(const Standing& standing) {
   return mix(mix(standing.at, std::min(standing.instances.times(standing.at), kTimesMax)), 8);
 }
 
-// How a feature is read: `reader` is its number times kFeatureAdvisers and which way.
-std::uint64_t Chooser::feature_key(const Standing& standing, ClassId choice, std::size_t reader, bool& any) const {
-  const Feature* const found = standing.sample.row(reader / kFeatureAdvisers);
-  any = found != nullptr;
-  if (!any) return 0;
-  const Feature& feature = *found;
-  const std::int64_t own = standing.trail.count(choice);
-  const auto less = [own](std::int64_t than) {
-    constexpr std::int64_t kFar = std::int64_t{1} << 40;
-    return std::clamp<std::int64_t>(own - std::clamp(than, -kFar, kFar), -2, 2);
-  };
-  const std::size_t how = reader % kFeatureAdvisers;
-  std::int64_t value = 0;
-  any = !feature.values.empty();
-  switch (how) {
-    case 0: value = value_at(feature, static_cast<std::uint64_t>(own)); any = feature.values.size() > 1; break;
-    case 1:
-    case 2: {
-      const Trail::Visit around = standing.trail.around(choice, how - 1);
-      any = feature.values.size() > 1 && around.choice != kNobody;
-      value = value_at(feature, around.index);
-      break;
-    }
-    case 3: value = value_at(feature, 0); break;
-    case 4: value = less(value_at(feature, 0)); break;
-    default: value = less(static_cast<std::int64_t>(feature.values.size())); break;
-  }
-  const std::uint64_t key = mix(mix(choice, feature.name), how + 16);
-  return mix(key, static_cast<std::uint64_t>(value));
+std::optional<std::uint64_t> Chooser::best_key(const Standing& standing, ClassId choice, const OfClass& of,
+                                               std::size_t i) const {
+  if (!options_.sample || of.best[i] >= of.readers.size()) return std::nullopt;
+  return read_at(standing.sample, standing.trail, choice, of.best[i]);
 }
 
 // When what backward returns to with `node` was made or used by forward. Weights tell, where there are any: on the rest
@@ -210,16 +189,11 @@ void Chooser::hear(const Standing& standing, ClassId choice, OfClass& of, bool a
   }
   if (!options_.markov) advice_[kTimes].weight = 0;
   if (all || advice_[kTimes].weight > kFaint) advise(times_key(standing), advice_[kTimes]);
-  const std::size_t readers = standing.sample.rows() * kFeatureAdvisers;
   for (std::size_t i = 0; i < kBest; ++i) {
     Advice& advice = advice_[kSample + i];
-    advice.weight = 0;
-    if (!options_.sample || of.best[i] >= std::min(readers, of.features.size())) continue;
-    bool any = false;
-    const std::uint64_t key = feature_key(standing, choice, of.best[i], any);
-    if (!any || (i > 0 && of.best[i] == of.best[0])) continue;
-    advice.weight = weight_of(of.features[of.best[i]]);
-    if (all || advice.weight > kFaint) advise(key, advice);
+    const auto key = best_key(standing, choice, of, i);
+    advice.weight = key ? weight_of(of.readers[of.best[i]]) : 0;
+    if (key && (all || advice.weight > kFaint)) advise(*key, advice);
   }
   if (all || advice_[kLatest].weight > kFaint) hear_latest(standing, advice_[kLatest]);
   if (all || advice_[kThere].weight > kFaint) hear_there(standing, advice_[kThere]);
@@ -266,11 +240,8 @@ NodeId Chooser::surely(const Standing& standing, ClassId choice, OfClass& of) {
   if (options_.markov && sure(here[kTimes])) {
     if (const NodeId to = mostly(times_key(standing)); to != kNobody) return to;
   }
-  const std::size_t readers = std::min(standing.sample.rows() * kFeatureAdvisers, of.features.size());
-  if (!options_.sample || of.best[0] >= readers || !sure(of.features[of.best[0]])) return kNobody;
-  bool any = false;
-  const std::uint64_t key = feature_key(standing, choice, of.best[0], any);
-  return any ? mostly(key) : kNobody;
+  const auto key = best_key(standing, choice, of, 0);
+  return key && sure(of.readers[of.best[0]]) ? mostly(*key) : kNobody;
 }
 
 std::size_t Chooser::likeliest() const {
@@ -326,9 +297,9 @@ void Chooser::learn(const Standing& standing, NodeId to) {
     judge_heard(standing, of, way);
     descend(way);
   }
-  learn_features(standing, of, choice, to, way);
-  for (std::size_t order = 0; order <= Trail::kOrders; ++order) count(markov_key(standing, order), to);
-  count(times_key(standing), to);
+  learn_sample(standing, of, choice, to, way);
+  for (std::size_t order = 0; order <= Trail::kOrders; ++order) count(context(markov_key(standing, order)), to);
+  count(context(times_key(standing)), to);
   ++of.choices;
 }
 
@@ -354,40 +325,67 @@ void Chooser::descend(std::size_t way) {
   }
 }
 
-// All features where a class is new, and now and then; else those that are heard.
-void Chooser::learn_features(const Standing& standing, OfClass& of, ClassId choice, NodeId to, std::size_t way) {
-  constexpr std::uint64_t kNew = 64, kNowAndThen = 8;
-  const std::size_t readers = standing.sample.rows() * kFeatureAdvisers;
-  if (readers > of.features.size()) of.features.resize(readers);
-  const bool all = of.choices < kNew || of.choices % kNowAndThen == 0;
+// All readers where a class is new; then now and then those that seemed good. Places are many: they are tried for longer,
+// and only where nobody else tells.
+void Chooser::learn_sample(const Standing& standing, OfClass& of, ClassId choice, NodeId to, std::size_t way) {
+  constexpr std::uint64_t kNew = 64, kPlacesNew = 256, kPickEvery = 16, kNowAndThen = 8, kAnew = 1024;
+  if (standing.sample.rows() == 0) return;
+  if (readers(standing.sample) > of.readers.size()) of.readers.resize(readers(standing.sample));
   Advice advice;
-  for (std::size_t reader = 0; reader < readers; ++reader) {
-    if (!all && std::find(of.best.begin(), of.best.end(), reader) == of.best.end()) continue;
-    bool any = false;
-    const std::uint64_t key = feature_key(standing, choice, reader, any);
-    if (!any) continue;
-    advise(key, advice);
-    if (way < count_ && advice.any) judge(of.features[reader], advice, way);
-    count(key, to);
-  }
-  if (!all || readers == 0) return;
-  const auto better = [&of](std::uint32_t a, std::uint32_t b) {
-    return weight_of(of.features[a]) > weight_of(of.features[b]);
+  const auto learn = [&](Reader reader) {
+    const auto key = read_at(standing.sample, standing.trail, choice, reader);
+    if (!key) return;
+    Counts& counts = context(*key);
+    advise(counts, advice);
+    if (way < count_ && advice.any) judge(of.readers[reader], advice, way);
+    count(counts, to);
   };
-  for (std::uint32_t reader = 0; reader < readers; ++reader) {
-    if (reader == of.best[0] || reader == of.best[1]) continue;
-    if (better(reader, of.best[0])) {
-      of.best[1] = std::exchange(of.best[0], reader);
-    } else if (of.best[1] == of.best[0] || better(reader, of.best[1])) {
-      of.best[1] = reader;
-    }
+  const std::uint64_t age = of.choices % kAnew;
+  const bool has_places = age < kPlacesNew && !told(of);
+  if (has_places) {
+    for (Reader place = 0; place < kPlaces; ++place) learn(place);
   }
-  if (better(of.best[1], of.best[0])) std::swap(of.best[0], of.best[1]);
+  if (age < kNew) {
+    for (Reader reader = kPlaces; reader < readers(standing.sample); ++reader) learn(reader);
+  }
+  if (age < kNew || (age <= kPlacesNew && age % kPickEvery == 0)) pick_best(of);
+  if (age < kNew) return;
+  const std::size_t some = of.choices % kNowAndThen == 0 ? kKept : kBest;
+  for (std::size_t i = 0; i < some; ++i) {
+    if (of.best[i] != kNoReader && !(has_places && is_place(of.best[i]))) learn(of.best[i]);
+  }
+  std::sort(of.best.begin(), of.best.begin() + some, [&of](Reader a, Reader b) { return better(of, a, b); });
 }
 
-void Chooser::count(std::uint64_t key, NodeId to) {
+// Somebody is nearly always right.
+bool Chooser::told(const OfClass& of) {
+  const auto tells = [](const Quality& quality) { return quality.right >= 0.95F && quality.asked >= 16; };
+  const Reader best = of.best[0];
+  return (best != kNoReader && tells(of.readers[best])) || std::any_of(of.fixed.begin(), of.fixed.end(), tells);
+}
+
+bool Chooser::better(const OfClass& of, Reader a, Reader b) {
+  const float first = a == kNoReader ? -1 : weight_of(of.readers[a]);
+  const float second = b == kNoReader ? -1 : weight_of(of.readers[b]);
+  return first != second ? first > second : a < b;
+}
+
+void Chooser::pick_best(OfClass& of) {
+  of.best.fill(kNoReader);
+  for (Reader reader = 0; reader < of.readers.size(); ++reader) {
+    if (of.readers[reader].asked == 0 || !better(of, reader, of.best.back())) continue;
+    auto at = of.best.end() - 1;
+    for (; at != of.best.begin() && better(of, reader, at[-1]); --at) *at = at[-1];
+    *at = reader;
+  }
+}
+
+Chooser::Counts& Chooser::context(std::uint64_t key) {
   if (contexts_.size() >= kContextsMax) forget();
-  Counts& counts = contexts_[key];
+  return contexts_[key];
+}
+
+void Chooser::count(Counts& counts, NodeId to) {
   for (Way& way : counts) {
     if (way.to != to) continue;
     if (++way.count < kCountMax) return;
@@ -412,7 +410,7 @@ void Chooser::forget() {
 Bytes Chooser::table_bytes() const {
   constexpr std::size_t kContext = sizeof(std::uint64_t) + sizeof(Counts) + 2 * sizeof(Way) + 2 * sizeof(void*);
   std::size_t bytes = contexts_.size() * kContext + classes_.size() * sizeof(OfClass);
-  for (const OfClass& of : classes_) bytes += of.features.size() * sizeof(Quality);
+  for (const OfClass& of : classes_) bytes += of.readers.size() * sizeof(Quality);
   return static_cast<Bytes>(bytes + nodes_.size() * (sizeof(Qualities) + kRules + sizeof(std::uint32_t)));
 }
 

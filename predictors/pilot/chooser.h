@@ -2,9 +2,9 @@
 // et al., HPCA 2024), whose pilot sees the sample, the network's blocks and its base type; the model is ours.
 //
 // Several *advisers* each give every way a probability: what followed after the last 0 to 3 choices; what followed the
-// how-manieth run of this op in the step; what followed where the sample had this value at this place, the place being
-// how often there was such a choice since the sample came, or where the choice stands that this one lies within; the
-// ways whose things were made latest (backward returns in reverse); the next in order of those whose things are there, or were used in this step (optimizers). How often
+// how-manieth run of this op in the step; what followed where the sample had this value (readers.h; the two ways of
+// reading it that were right most often are heard); the ways whose things were made latest (backward returns in
+// reverse); the next in order of those whose things are there, or were used in this step (optimizers). How often
 // each was right is kept by class of choices. A softmax over ways of their logarithms, weighed by that and by weights
 // that all choices of all networks share, decides; the weights learn by gradient descent from every choice that is
 // seen: a mixture of context models as in lossless compression (Mahoney, Adaptive weighing of context models, 2005).
@@ -15,11 +15,13 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "predictors/pilot/instances.h"
 #include "predictors/pilot/network.h"
+#include "predictors/pilot/readers.h"
 #include "predictors/pilot/sample.h"
 #include "predictors/pilot/trail.h"
 
@@ -63,8 +65,8 @@ class Chooser {
  private:
   static constexpr std::size_t kWaysMax = 64;
   static constexpr std::size_t kContextsMax = 1U << 18;
-  static constexpr std::size_t kFeatureAdvisers = 6;  // for each feature of the sample
-  static constexpr std::size_t kBest = 2;             // of these are heard
+  static constexpr std::size_t kBest = 2;   // readers are heard
+  static constexpr std::size_t kKept = 12;  // go on learning
   enum Heard : std::size_t { kMarkov = 0, kTimes = 4, kSample = 5, kLatest = 7, kThere = 8, kUsed = 9, kHeard = 10 };
   static constexpr float kFaint = 0.05F;  // of less weight no adviser is heard
 
@@ -81,10 +83,12 @@ class Chooser {
   static constexpr std::size_t kRules = kHeard - kLatest;
   static constexpr std::uint8_t kTriesMax = 2;
   using Qualities = std::array<Quality, kHeard>;
+  static constexpr Reader kNoReader = 0xffffffffU;
   struct OfClass {
+    OfClass() { best.fill(kNoReader); }
     Qualities fixed{};
-    std::vector<Quality> features;              // by feature and how it is read
-    std::array<std::uint32_t, kBest> best{};    // of features
+    std::vector<Quality> readers;               // by reader
+    std::array<Reader, kKept> best{};           // the best first; kNoReader where there are fewer
     std::uint64_t choices = 0;
   };
   using Counts = std::vector<Way>;
@@ -104,6 +108,7 @@ class Chooser {
   void hear_used(const Standing& standing, Advice& out) const;
   void point_at(std::size_t way, Advice& out) const;
   void advise(std::uint64_t key, Advice& out) const;
+  void advise(std::span<const Way> counts, Advice& out) const;
   bool run_was_used(const Standing& standing, NodeId node) const;
   void mix_advice();
   std::size_t likeliest() const;
@@ -115,9 +120,14 @@ class Chooser {
   void judge_rule(const Network& network, std::size_t rule, NodeId to);
   void judge(Quality& quality, const Advice& advice, std::size_t way) const;
   std::uint64_t markov_key(const Standing& standing, std::size_t order) const;
-  std::uint64_t feature_key(const Standing& standing, ClassId choice, std::size_t reader, bool& any) const;
-  void learn_features(const Standing& standing, OfClass& of, ClassId choice, NodeId to, std::size_t way);
-  void count(std::uint64_t key, NodeId to);
+  // The key under which the `i`-th best reader of a class sees this choice.
+  std::optional<std::uint64_t> best_key(const Standing& standing, ClassId choice, const OfClass& of, std::size_t i) const;
+  void learn_sample(const Standing& standing, OfClass& of, ClassId choice, NodeId to, std::size_t way);
+  static void pick_best(OfClass& of);
+  static bool told(const OfClass& of);
+  static bool better(const OfClass& of, Reader a, Reader b);
+  Counts& context(std::uint64_t key);
+  static void count(Counts& counts, NodeId to);
   void forget();
   OfClass& of_class(ClassId choice);
   Qualities& of_node(NodeId node);

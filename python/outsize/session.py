@@ -68,7 +68,7 @@ class Session:
         inductor.cover_inductor(self.core, self._patches)
         self.steps.attach()
         if self.options.record or samples.wanted_by(self.options.policy):
-            self._samples = samples.SampleWatch(self.core.sample)
+            self._samples = samples.SampleWatch(self.core.sample, self.core.look_at)
             self._samples.attach()
         if self.options.record:
             self.recording = record.Recording(self.core)
