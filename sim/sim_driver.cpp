@@ -215,6 +215,7 @@ bool SimDriver::begin_op(ThreadId id, Thread& t, const Action& action) {
   input.thread = id;
   input.site = action.site;
   input.in_backward = action.in_backward;
+  input.graph = action.graph;
   input.now = now_;
   input.operands = operands_;
   t.ops.push_back(t.at);

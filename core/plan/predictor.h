@@ -20,6 +20,7 @@ struct OpEvent {
   bool in_backward = false;
   Nanos now = 0;
   std::span<const Access> accesses = {};  // by extent; empty where nobody knows
+  GraphPlace graph = 0;
 };
 
 struct Upcoming {

@@ -84,6 +84,7 @@ void DecisionLog::input(const Input& input) {
   field(" s", input.site);
   field(" n", static_cast<std::uint64_t>(input.now));
   field(" f", (input.flag ? 1U : 0U) | (input.in_backward ? 2U : 0U));
+  field(" g", input.graph);
   for (const OperandRef& operand : input.operands) {
     line_ += operand.access == Access::kWrite ? " w" : " r";
     append(line_, operand.extent);
@@ -170,6 +171,7 @@ bool parse_input(std::string_view line, Input& input, InputLists& lists) {
       case 'b': input.bytes = static_cast<Bytes>(value); break;
       case 's': input.site = value; break;
       case 'n': input.now = static_cast<Nanos>(value); break;
+      case 'g': input.graph = value; break;
       case 'f': input.flag = value & 1; input.in_backward = (value & 2) != 0; break;
       case 'r': lists.operands.push_back({static_cast<ExtentId>(value), Access::kRead}); break;
       case 'w': lists.operands.push_back({static_cast<ExtentId>(value), Access::kWrite}); break;

@@ -221,20 +221,21 @@ void Runtime::Impl::resolve(std::span<const Operand> operands) {
   }
 }
 
-Status Runtime::op_begin(SiteId site, std::span<const Operand> operands, std::uint8_t flags) {
+Status Runtime::op_begin(SiteId site, std::span<const Operand> operands, std::uint8_t flags, GraphPlace graph) {
   Impl& m = *the_impl_;
   if (m.in_child.load(std::memory_order_relaxed)) return {};
   ThreadSlot& slot = m.slot();
   std::lock_guard guard(m.lock);
-  Status status = m.begin_op(slot, site, operands, (flags & trace::kInBackward) != 0);
+  Status status = m.begin_op(slot, site, operands, (flags & trace::kInBackward) != 0, graph);
   if (m.recorder != nullptr && status.ok()) [[unlikely]] {
     ++slot.recorded;
-    m.recorder->op_begin(monotonic_now(), slot.id, site, flags, operands);
+    m.recorder->op_begin(monotonic_now(), slot.id, site, flags, graph, operands);
   }
   return status;
 }
 
-Status Runtime::Impl::begin_op(ThreadSlot& slot, SiteId site, std::span<const Operand> operands, bool in_backward) {
+Status Runtime::Impl::begin_op(ThreadSlot& slot, SiteId site, std::span<const Operand> operands, bool in_backward,
+                               GraphPlace graph) {
   if (io_error_pending && slot.depth == 0) {  // not half-way through an op that began
     io_error_pending = false;
     if (slot.expects) scratch_is_back(slot);
@@ -252,6 +253,7 @@ Status Runtime::Impl::begin_op(ThreadSlot& slot, SiteId site, std::span<const Op
   input.thread = slot.id;
   input.site = site;
   input.in_backward = in_backward;
+  input.graph = graph;
   input.operands = refs;
   const bool watching = engine->watching();
   if (watching) input.now = monotonic_now();

@@ -147,7 +147,7 @@ class Runtime {
   // Marks the start of an op on this thread: makes every operand resident and pins it, all or
   // nothing. Nests: the caller's pins are suspended until the inner op ends. May block. On error
   // nothing is pinned and the op must not run, nor op_end be called. `flags`: trace::OpFlag.
-  Status op_begin(SiteId site, std::span<const Operand> operands, std::uint8_t flags);
+  Status op_begin(SiteId site, std::span<const Operand> operands, std::uint8_t flags, GraphPlace graph = 0);
   // Ends the innermost op of this thread; what was born inside it becomes evictable.
   void op_end() noexcept;
 

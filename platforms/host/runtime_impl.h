@@ -150,7 +150,8 @@ struct Runtime::Impl {
   Error budget_error(Bytes needed, const char* doing, SiteId site);
   Error told_in_op(Error error, const char* doing, SiteId site);
   Status wait(ThreadSlot& slot, trace::WaitCause cause, const char* doing, Nanos since);
-  Status begin_op(ThreadSlot& slot, SiteId site, std::span<const Operand> operands, bool in_backward);
+  Status begin_op(ThreadSlot& slot, SiteId site, std::span<const Operand> operands, bool in_backward,
+                  GraphPlace graph);
   void end_op(ThreadSlot& slot);
   Status room_below(Bytes bytes);
   void counts(ExtentId id, bool alive);

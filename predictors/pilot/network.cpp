@@ -26,6 +26,15 @@ ThingId Network::lasting(Role role) {
   return at->second;
 }
 
+ThingId Network::graph_node(NodeId id) {
+  Node& node = nodes_[id];
+  if (node.makes == kNobody && things_.size() < kThingsMax) {
+    node.makes = static_cast<ThingId>(things_.size());
+    things_.push_back({kNoRole, id, 0});
+  }
+  return node.makes;
+}
+
 ThingId Network::birth(NodeId id, std::size_t order, Bytes bytes) {
   Node& node = nodes_[id];
   while (node.births.size() <= order) {

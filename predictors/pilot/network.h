@@ -2,7 +2,7 @@
 // works on, bears and sees die, how long it takes and what came after it.
 //
 // *Things* are what ops work on, told so that it means something in another step: what lasts, by its role; what a
-// step bears, by the node that bore it and the how-manieth birth there it was; where an op works now on this and now on
+// step bears, by the node that bore it and the how-manieth birth there it was, nodes of autograd's graph among it; where an op works now on this and now on
 // that, by all of them. Of one thing there may be several at a
 // time, one for each time that its node ran (instances.h).
 //
@@ -51,6 +51,9 @@ struct Node {
   ClassId choice = kNobody;      // it was chosen among several: their class (Network::class_of)
   std::uint64_t step = 0;        // in which it ran last
   std::uint32_t place = 0;       // among the members of its class
+  // Autograd's graph: the node that such an op makes, as a thing; and whose turn it is in backward when such an op runs.
+  ThingId makes = kNobody, returns_to = kNobody;
+  bool made = false;             // the last time it made one
   bool backward = false;
   bool again = false;            // it ran more than once in some step
 
@@ -71,6 +74,8 @@ class Network {
   ThingId lasting(Role role);
   // The `order`-th birth of `node`; kNobody where there are too many.
   ThingId birth(NodeId node, std::size_t order, Bytes bytes);
+  // The node of autograd's graph that such an op makes; kNobody where there are too many.
+  ThingId graph_node(NodeId node);
   // `node` works on these now; and has seen those die.
   void uses(NodeId node, std::span<const ThingId> things) {
     nodes_[node].used = static_cast<std::uint32_t>(things.size());

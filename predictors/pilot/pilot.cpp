@@ -56,6 +56,31 @@ void PilotPredictor::end_op(Nanos now) {
   births_ = 0;
 }
 
+// The running op made a node of the graph if the next one to be made has another number now.
+void PilotPredictor::end_graph_node(std::uint32_t next) {
+  Node& node = network_[running_];
+  node.made = next_ != 0 && next != next_ && running_ != step_node_;
+  if (node.made) {
+    const ThingId thing = network_.graph_node(running_);
+    graph_.keep(next_, thing);
+    if (thing != kNobody) instances_.push(thing, {ops_, next_, false, true});
+  }
+  next_ = next;
+}
+
+Turn PilotPredictor::turn_of(std::uint32_t running) {
+  const ThingId thing = running == 0 ? kNobody : graph_.find(running);
+  const Turn turn{thing == kNobody ? 0 : network_[network_.thing(thing).node].token, running != turn_};
+  turn_ = running;
+  return turn;
+}
+
+void PilotPredictor::take_turn(NodeId node, const Turn& turn) {
+  const ThingId thing = turn.of != 0 && turn.begins ? graph_.find(turn_) : kNobody;
+  network_[node].returns_to = thing;
+  if (thing != kNobody) instances_.remove(thing, turn_);
+}
+
 void PilotPredictor::pass_to(NodeId node) {
   chooser_.learn(standing(), node);
   network_.pass(running_, node, step_);
@@ -66,6 +91,7 @@ void PilotPredictor::pass_to(NodeId node) {
 
 void PilotPredictor::on_op(const OpEvent& op) {
   end_op(op.now);
+  end_graph_node(next_node(op.graph));
   credit_ = std::min(kCreditMax, credit_ + (op.now - began_) / options_.share);
   began_ = op.now;
   ++ops_;
@@ -74,8 +100,11 @@ void PilotPredictor::on_op(const OpEvent& op) {
     seen(id).used_at = ops_;
     if (!shared(id)) operands_.push_back(id);
   }
-  const NodeId node = network_.node(tokens_.on_op(kind_of(op.site), operands_, op.in_backward), op.in_backward);
+  const Turn turn = turn_of(running_node(op.graph));
+  const Token token = tokens_.on_op(kind_of(op.site), operands_, op.in_backward, turn);
+  const NodeId node = network_.node(token, op.in_backward);
   pass_to(node);
+  take_turn(node, turn);
   use(node, op.in_backward);
   follow(node);
 }
@@ -184,6 +213,8 @@ void PilotPredictor::on_step(Nanos now) {
   pass_to(step_node_);
   tokens_.on_step();
   instances_.clear();
+  graph_.clear();
+  turn_ = 0;
   trail_.begin_sample();
   ++step_;
   for (Seen& s : seen_) s.transient = false;

@@ -16,6 +16,7 @@
 
 #include "core/plan/predictor.h"
 #include "predictors/pilot/chooser.h"
+#include "predictors/pilot/graph_nodes.h"
 #include "predictors/pilot/plan.h"
 
 namespace outsize::pilot {
@@ -65,6 +66,9 @@ class PilotPredictor final : public Predictor {
   ThingId thing_of(ExtentId id);
   void end_op(Nanos now);
   void pass_to(NodeId node);
+  void end_graph_node(std::uint32_t next);
+  Turn turn_of(std::uint32_t running);
+  void take_turn(NodeId node, const Turn& turn);
   void use(NodeId node, bool backward);
   void follow(NodeId node);
   void correct();
@@ -78,6 +82,8 @@ class PilotPredictor final : public Predictor {
   Instances instances_;
   Trail trail_;
   Sample sample_;
+  GraphNodes graph_;
+  std::uint32_t next_ = 0, turn_ = 0;  // numbers in the graph, as the running op had them
   Chooser chooser_;
   mutable Plan plan_;
   std::vector<Seen> seen_;         // by extent

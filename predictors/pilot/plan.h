@@ -65,6 +65,7 @@ class Plan {
   std::uint32_t resolve(const World& world, ThingId thing);
   void use(const World& world, const Node& node);
   void change(const World& world, const Node& node, std::uint32_t op);
+  static void make_graph_node(const World& world, const Node& node, std::uint32_t op);
   Bytes bytes_of(const World& world, std::uint32_t object) const;
 
   steps::StepRecord record_;
