@@ -28,7 +28,7 @@ int current_backward_pass() { return torch::autograd::get_current_graph_task_id(
 GraphPlace current_graph_place(bool in_backward) {
   const std::uint64_t next = at::sequence_number::peek() + 1;
   if (!in_backward) return graph_place(next, 0);
-  const std::shared_ptr<torch::autograd::Node> running = torch::autograd::get_current_node();
+  const auto running = torch::autograd::get_current_node();
   return graph_place(next, running == nullptr ? 0 : running->sequence_nr() + 1);
 }
 

@@ -31,6 +31,29 @@ Chooser::Qualities& Chooser::of_node(NodeId node) {
   return nodes_[node];
 }
 
+Chooser::Symbol Chooser::symbol_of(const Network& network, NodeId node) {
+  const Token relative = network[node].relative;
+  return relative == 0 ? node : kRelative | static_cast<Symbol>(relative);
+}
+
+// kNobody where it never came after this op.
+NodeId Chooser::node_of(const Standing& standing, Symbol symbol) {
+  if ((symbol & kRelative) == 0) return symbol;
+  for (const Way& way : standing.network[standing.at].ways) {
+    if (symbol_of(standing.network, way.to) == symbol) return way.to;
+  }
+  return kNobody;
+}
+
+std::size_t Chooser::index_of(Symbol symbol) const {
+  if ((symbol & kRelative) == 0) {
+    const std::size_t index = symbol < index_.size() ? index_[symbol] : kNobody;
+    return index < count_ && to_[index] == symbol ? index : kWaysMax;
+  }
+  const auto at = std::find(symbol_.begin(), symbol_.begin() + static_cast<std::ptrdiff_t>(count_), symbol);
+  return at == symbol_.begin() + static_cast<std::ptrdiff_t>(count_) ? kWaysMax : static_cast<std::size_t>(at - symbol_.begin());
+}
+
 // Where steps went from here, the most frequent if there are too many; and where they went from elsewhere at such a
 // choice: what comes may come after this for the first time.
 std::size_t Chooser::ways(const Standing& standing) {
@@ -48,11 +71,15 @@ std::size_t Chooser::ways(const Standing& standing) {
   const std::size_t known = count;
   for (const NodeId member : network.members(network.choice_after(network[standing.at]))) {
     if (count == kWaysMax) break;
+    if (network[member].relative != 0) continue;  // it belongs to another branch
     if (!(network[member].backward ? backward : forward)) continue;
     if (std::find(to_.data(), to_.data() + known, member) == to_.data() + known) to_[count++] = member;
   }
   if (index_.size() < network.nodes()) index_.resize(network.nodes() + network.nodes() / 2, kNobody);
-  for (std::size_t i = 0; i < count; ++i) index_[to_[i]] = static_cast<std::uint32_t>(i);
+  for (std::size_t i = 0; i < count; ++i) {
+    index_[to_[i]] = static_cast<std::uint32_t>(i);
+    symbol_[i] = symbol_of(network, to_[i]);
+  }
   return count;
 }
 
@@ -64,17 +91,17 @@ float Chooser::weight_of(const Quality& quality) {
 // Without what is common to all ways, which a softmax does not see.
 void Chooser::advise(std::uint64_t key, Advice& out) const {
   const auto at = contexts_.find(key);
-  advise(at == contexts_.end() ? std::span<const Way>() : at->second, out);
+  advise(at == contexts_.end() ? std::span<const Count>() : at->second, out);
 }
 
-void Chooser::advise(std::span<const Way> counts, Advice& out) const {
+void Chooser::advise(std::span<const Count> counts, Advice& out) const {
   out.any = !counts.empty();
   if (!out.any) {
     out.weight = 0;
     return;
   }
   std::fill_n(out.log.begin(), count_, kLogOfCount[0]);
-  for (const Way& way : counts) {
+  for (const Count& way : counts) {
     const std::size_t index = index_of(way.to);
     if (index < count_) out.log[index] = kLogOfCount[std::min<std::size_t>(way.count, kCountMax)];
   }
@@ -221,16 +248,16 @@ void Chooser::mix_advice() {
 }
 
 // What mostly came there; kNobody where nothing did, or now this and now that.
-NodeId Chooser::mostly(std::uint64_t key) const {
+NodeId Chooser::mostly(const Standing& standing, std::uint64_t key) const {
   const auto at = contexts_.find(key);
   if (at == contexts_.end()) return kNobody;
-  Way most;
+  Count most;
   std::uint32_t all = 0;
-  for (const Way& way : at->second) {
+  for (const Count& way : at->second) {
     all += way.count;
     if (way.count > most.count) most = way;
   }
-  return most.count * 8 > all * 7 ? most.to : kNobody;
+  return most.count * 8 > all * 7 ? node_of(standing, most.to) : kNobody;
 }
 
 // Where one adviser has hardly ever been wrong there is no need to hear the others.
@@ -239,13 +266,13 @@ NodeId Chooser::surely(const Standing& standing, ClassId choice, OfClass& of) {
   const Qualities& here = of_node(standing.at);
   for (std::size_t order = 0; options_.markov && order <= Trail::kOrders; ++order) {
     if (!sure(here[kMarkov + order])) continue;
-    if (const NodeId to = mostly(markov_key(standing, order)); to != kNobody) return to;
+    if (const NodeId to = mostly(standing, markov_key(standing, order)); to != kNobody) return to;
   }
   if (options_.markov && sure(here[kTimes])) {
-    if (const NodeId to = mostly(times_key(standing)); to != kNobody) return to;
+    if (const NodeId to = mostly(standing, times_key(standing)); to != kNobody) return to;
   }
   const auto key = best_key(standing, choice, of, 0);
-  return key && sure(of.readers[of.best[0]]) ? mostly(*key) : kNobody;
+  return key && sure(of.readers[of.best[0]]) ? mostly(standing, *key) : kNobody;
 }
 
 std::size_t Chooser::likeliest() const {
@@ -287,10 +314,11 @@ void Chooser::judge_rule(const Network& network, std::size_t rule, NodeId to) {
   in_vain_[to][rule - kLatest] = 0;
 }
 
-void Chooser::learn(const Standing& standing, NodeId to) {
+void Chooser::learn(const Standing& standing, NodeId node) {
   const ClassId choice = standing.network.choice_after(standing.network[standing.at]);
   if (choice == kNobody) return;
   count_ = this->ways(standing);
+  const Symbol to = symbol_of(standing.network, node);
   const std::size_t way = index_of(to);
   OfClass& of = of_class(choice);
   if (way < count_) {
@@ -331,7 +359,7 @@ void Chooser::descend(std::size_t way) {
 
 // All readers where a class is new; then now and then those that seemed good. Places are many: they are tried for longer,
 // and only where nobody else tells.
-void Chooser::learn_sample(const Standing& standing, OfClass& of, ClassId choice, NodeId to, std::size_t way) {
+void Chooser::learn_sample(const Standing& standing, OfClass& of, ClassId choice, Symbol to, std::size_t way) {
   constexpr std::uint64_t kNew = 64, kPlacesNew = 256, kPickEvery = 16, kNowAndThen = 8, kAnew = 1024;
   if (standing.sample.rows() == 0) return;
   if (readers(standing.sample) > of.readers.size()) of.readers.resize(readers(standing.sample));
@@ -389,11 +417,11 @@ Chooser::Counts& Chooser::context(std::uint64_t key) {
   return contexts_[key];
 }
 
-void Chooser::count(Counts& counts, NodeId to) {
-  for (Way& way : counts) {
+void Chooser::count(Counts& counts, Symbol to) {
+  for (Count& way : counts) {
     if (way.to != to) continue;
     if (++way.count < kCountMax) return;
-    for (Way& each : counts) each.count = (each.count + 1) / 2;
+    for (Count& each : counts) each.count = (each.count + 1) / 2;
     return;
   }
   if (counts.size() < kWaysMax) counts.push_back({to, 1});
@@ -404,15 +432,15 @@ void Chooser::forget() {
   while (contexts_.size() >= kContextsMax / 4 * 3) {
     for (auto context = contexts_.begin(); context != contexts_.end();) {
       Counts& counts = context->second;
-      for (Way& way : counts) way.count /= 2;
-      std::erase_if(counts, [](const Way& way) { return way.count == 0; });
+      for (Count& way : counts) way.count /= 2;
+      std::erase_if(counts, [](const Count& way) { return way.count == 0; });
       context = counts.empty() ? contexts_.erase(context) : std::next(context);
     }
   }
 }
 
 Bytes Chooser::table_bytes() const {
-  constexpr std::size_t kContext = sizeof(std::uint64_t) + sizeof(Counts) + 2 * sizeof(Way) + 2 * sizeof(void*);
+  constexpr std::size_t kContext = sizeof(std::uint64_t) + sizeof(Counts) + 2 * sizeof(Count) + 2 * sizeof(void*);
   std::size_t bytes = contexts_.size() * kContext + classes_.size() * sizeof(OfClass);
   for (const OfClass& of : classes_) bytes += of.readers.size() * sizeof(Quality);
   return static_cast<Bytes>(bytes + nodes_.size() * (sizeof(Qualities) + kRules + sizeof(std::uint32_t)));

@@ -53,7 +53,7 @@ class Chooser {
   // kNobody where nothing ever came after.
   Choice choose(const Standing& standing);
   // It went there.
-  void learn(const Standing& standing, NodeId to);
+  void learn(const Standing& standing, NodeId node);
   Bytes table_bytes() const;
 
   struct Score {
@@ -91,16 +91,23 @@ class Chooser {
     std::array<Reader, kKept> best{};           // the best first; kNoReader where there are fewer
     std::uint64_t choices = 0;
   };
-  using Counts = std::vector<Way>;
+  // What contexts count: nodes, and of those that are named after the branch they follow the name without it, so that what
+  // comes after one branch is known from what came after the others.
+  using Symbol = std::uint32_t;
+  static constexpr Symbol kRelative = 1U << 31;
+  static Symbol symbol_of(const Network& network, NodeId node);
+  static NodeId node_of(const Standing& standing, Symbol symbol);
+  struct Count {
+    Symbol to = 0;
+    std::uint32_t count = 0;
+  };
+  using Counts = std::vector<Count>;
 
-  NodeId mostly(std::uint64_t key) const;
+  NodeId mostly(const Standing& standing, std::uint64_t key) const;
   NodeId surely(const Standing& standing, ClassId choice, OfClass& of);
   std::size_t ways(const Standing& standing);
   void hear(const Standing& standing, ClassId choice, OfClass& of, bool all);
-  std::size_t index_of(NodeId node) const {
-    const std::size_t index = node < index_.size() ? index_[node] : kNobody;
-    return index < count_ && to_[index] == node ? index : kWaysMax;
-  }
+  std::size_t index_of(Symbol symbol) const;
   static std::uint64_t times_key(const Standing& standing);
   static std::uint64_t made(const Standing& standing, const Node& node);
   void hear_latest(const Standing& standing, Advice& out) const;
@@ -108,7 +115,7 @@ class Chooser {
   void hear_used(const Standing& standing, Advice& out) const;
   void point_at(std::size_t way, Advice& out) const;
   void advise(std::uint64_t key, Advice& out) const;
-  void advise(std::span<const Way> counts, Advice& out) const;
+  void advise(std::span<const Count> counts, Advice& out) const;
   bool run_was_used(const Standing& standing, NodeId node) const;
   void mix_advice();
   std::size_t likeliest() const;
@@ -122,12 +129,12 @@ class Chooser {
   std::uint64_t markov_key(const Standing& standing, std::size_t order) const;
   // The key under which the `i`-th best reader of a class sees this choice.
   std::optional<std::uint64_t> best_key(const Standing& standing, ClassId choice, const OfClass& of, std::size_t i) const;
-  void learn_sample(const Standing& standing, OfClass& of, ClassId choice, NodeId to, std::size_t way);
+  void learn_sample(const Standing& standing, OfClass& of, ClassId choice, Symbol to, std::size_t way);
   static void pick_best(OfClass& of);
   static bool told(const OfClass& of);
   static bool better(const OfClass& of, Reader a, Reader b);
   Counts& context(std::uint64_t key);
-  static void count(Counts& counts, NodeId to);
+  static void count(Counts& counts, Symbol to);
   void forget();
   OfClass& of_class(ClassId choice);
   Qualities& of_node(NodeId node);
@@ -144,6 +151,7 @@ class Chooser {
   Score score_;
   // of the choice that is thought about
   std::array<NodeId, kWaysMax> to_{};
+  std::array<Symbol, kWaysMax> symbol_{};
   std::size_t count_ = 0;
   std::vector<std::uint32_t> index_;  // by node: in to_, where it is there
   std::array<Advice, kHeard> advice_;

@@ -5,12 +5,13 @@
 
 namespace outsize::pilot {
 
-NodeId Network::node(Token token, bool backward) {
+NodeId Network::node(Token token, bool backward, Token relative) {
   if (nodes_.size() >= kNodesMax && !index_.contains(token)) token = kTooMany;
   const auto [at, fresh] = index_.try_emplace(token, static_cast<NodeId>(nodes_.size()));
   if (fresh) {
     Node& node = nodes_.emplace_back();
     node.token = token;
+    node.relative = token == kTooMany ? 0 : relative;
     node.backward = backward;
   }
   return at->second;

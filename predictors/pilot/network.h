@@ -38,6 +38,7 @@ struct Way {
 
 struct Node {
   Token token = 0;
+  Token relative = 0;            // without its anchor (Tokens::relative); 0 of an anchor
   Nanos time = 0;                // until the next op
   std::vector<ThingId> uses;     // distinct, in operand order; as many as ever were, of which now
   std::uint32_t used = 0;        // are used
@@ -68,7 +69,7 @@ class Network {
   static constexpr std::size_t kThingsMax = 1U << 19;
   static constexpr std::size_t kWaysMax = 256;  // of a node; beyond, the rarest makes way
 
-  NodeId node(Token token, bool backward);
+  NodeId node(Token token, bool backward, Token relative = 0);
   void used_forward(ThingId thing) { things_[thing].forward = true; }
   // kNobody where there are too many.
   ThingId lasting(Role role);

@@ -102,7 +102,7 @@ void PilotPredictor::on_op(const OpEvent& op) {
   }
   const Turn turn = turn_of(running_node(op.graph));
   const Token token = tokens_.on_op(kind_of(op.site), operands_, op.in_backward, turn);
-  const NodeId node = network_.node(token, op.in_backward);
+  const NodeId node = network_.node(token, op.in_backward, tokens_.relative());
   pass_to(node);
   take_turn(node, turn);
   use(node, op.in_backward);

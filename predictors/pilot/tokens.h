@@ -47,6 +47,10 @@ class Tokens {
   void on_death(ExtentId id);
   void on_step();
 
+  // Of the op that on_op was told last: what its token is without its anchor; 0 of an anchor. What comes after the end of
+  // a branch is named after the branch, and is the same after all of them but for that.
+  Token relative() const { return relative_; }
+
   // Of an extent that was there when the step began; else kNoRole.
   Role role(ExtentId id) const { return id < seen_.size() ? seen_[id].role : kNoRole; }
   // The extent that has this role now; kNoExtent where none has.
@@ -89,7 +93,7 @@ class Tokens {
   Token running_token_ = 0;
   bool running_with_role_ = false;
   bool backward_ = false;
-  Token anchor_ = 0;
+  Token anchor_ = 0, relative_ = 0;
   static constexpr std::uint32_t kSinceMax = 8192;
   std::uint32_t since_ = 0;                   // ops after the anchor
 };
