@@ -68,7 +68,9 @@ py::list blocks(const TracePath& self) {
     for (const pilot::Token token : block.tokens) {
       const SiteId site = path.sites[path.places.at(token)];
       const auto name = self.trace().names.find(site);
-      ops.append(name == self.trace().names.end() ? std::to_string(site) : name->second);
+      // Site 0 is no op of the program: something was born between two.
+      const std::string number = site == 0 ? "outside" : std::to_string(site);
+      ops.append(name == self.trace().names.end() ? number : name->second);
     }
     for (const pilot::BlockEdge& edge : block.next) {
       py::dict way;

@@ -1,6 +1,7 @@
 // What the predictors of live runs foresee of a path: the pilot, `repeat`, and DeepUM's history of execution IDs.
 #pragma once
 
+#include <unordered_map>
 #include <vector>
 
 #include "predictors/deepum/block_names.h"
@@ -44,8 +45,8 @@ class Repeat final : public Forecaster {
 };
 
 // Execution IDs and what came after them are `deepum`'s (predictors/deepum): of site and operands, after the three
-// before. It knows no steps; here the end of one is an execution of its own, so that it can be asked for it. An ID
-// stands for the op that had it last.
+// before. It knows no steps; here the end of one is an execution of its own, so that it can be asked for it. Many ops have
+// one ID, where they work on nothing large: which of them is meant is the one that came last in such a context.
 class Executed final : public Forecaster {
  public:
   Executed() : executions_(options_), names_(options_.blocks) {}
@@ -58,6 +59,8 @@ class Executed final : public Forecaster {
  private:
   std::uint64_t key_of(const OpEvent& op);
   void run(std::uint64_t key, Place place);
+  std::uint64_t context_key(deepum::ExecutionId id, const deepum::Context& context) const;
+  Place place_of(deepum::ExecutionId next, deepum::ExecutionId after, const deepum::Context& context) const;
 
   deepum::PredictorOptions options_;
   deepum::Executions executions_;
@@ -65,7 +68,12 @@ class Executed final : public Forecaster {
   deepum::Context context_ = deepum::kNoContext;  // before the running op
   deepum::ExecutionId running_ = deepum::kNone;
   Position position_ = 0;
-  std::vector<Place> places_;  // by execution ID
+  struct Came {
+    std::uint64_t key = 0;  // of its execution ID
+    Place place = kUnknown;
+  };
+  std::unordered_map<std::uint64_t, Came> came_;  // by context
+  std::vector<Place> places_;  // by execution ID: the last that had it
   SiteId site_ = 0;            // of the running op
   std::uint32_t births_ = 0;   // in it
 };
