@@ -24,11 +24,19 @@ class TracePath {
  public:
   TracePath(const std::string& file, Bytes block_bytes, std::uint64_t rate)
       : trace_(read_without_gil([&] { return read_trace_program(file, interrupted); })),
-        path_(read_without_gil([&] { return foresight::read_path(trace_.program, {block_bytes, rate}, interrupted); })) {}
+        path_(read_without_gil([&] { return read(file, {block_bytes, rate}); })) {}
   const Path& path() const { return path_; }
   const TraceProgram& trace() const { return trace_; }
 
  private:
+  Result<Path> read(const std::string& file, const pilot::BlockLimits& limits) const {
+    Result<Path> path = foresight::read_path(trace_.program, limits, interrupted);
+    if (path.ok()) return path;
+    Error error = path.error();
+    error.where = file;
+    return error;
+  }
+
   TraceProgram trace_;
   Path path_;
 };

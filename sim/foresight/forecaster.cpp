@@ -61,7 +61,7 @@ Result<Made> make_forecaster(std::string_view name, const Path& path, const Exte
   }
   std::string known;
   for (const std::string& each : forecaster_names()) known += (known.empty() ? "" : ", ") + each;
-  return Error{ErrorCode::kInvalidArgument, "nothing that foresees paths is called '" + std::string(name) + "'.", "",
+  return Error{ErrorCode::kInvalidArgument, "Nothing that foresees paths is called '" + std::string(name) + "'.", "",
                "Known: " + known + ". Settings stand behind a colon of pilot alone: pilot:sample=off."};
 }
 

@@ -172,14 +172,14 @@ void know_blocks(const pilot::BlockGraph& graph, const pilot::BlockLimits& limit
 Result<Path> read_path(const Program& program, const pilot::BlockLimits& limits,
                        const std::function<bool()>& cancelled) {
   if (program.threads.size() > 1) {
-    return Error{ErrorCode::kInvalidArgument, "a path is one row of ops, and threads ran ops at once.", "", ""};
+    return Error{ErrorCode::kInvalidArgument, "The path of a run is one row of ops, and here threads ran ops at once.", "", ""};
   }
   Path path;
   Stage first(program);
   Reader reader(first.table(), path);
   if (!first.play(reader, cancelled)) return path;
   if (path.steps() < 2) {
-    return Error{ErrorCode::kInvalidArgument, "there are fewer than two whole steps: nothing to learn a path from.", "",
+    return Error{ErrorCode::kInvalidArgument, "There are fewer than two whole steps: nothing to learn a path from.", "",
                  "Record more steps; where no optimizer tells of them, call outsize.step()."};
   }
   know_blocks(reader.graph(), limits, path);

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from outsize.cli import Parser, fail, output_file, rate, size
+from outsize.pilot.graph_forms import FORMS, ways_of
 from outsize.pilot.paths import load
 from outsize.progress import progress
 from outsize.units import format_bytes, format_count, parse_rate, parse_size
@@ -48,7 +48,8 @@ def short(op: str) -> str:
 
 def name_of(ops: Sequence[str]) -> str:
     """The first few ops, those in a row told once: `addmm, relu, … (12 ops)`."""
-    names = [name for name, _ in itertools.groupby(map(short, ops))]
+    real = [op for op in map(short, ops) if not op.startswith("_record_function")] or [short(ops[0])]
+    names = [name for name, _ in itertools.groupby(real)]
     told = ", ".join(names[:NAMED]) + (", …" if len(names) > NAMED else "")
     return f"{told} ({format_count(len(ops), 'op')})"
 
@@ -63,43 +64,6 @@ def named(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
             {"block": number, "name": name_of(block["ops"])} | block | {"next": ways, "end_share": block["ends"] / runs}
         )
     return result
-
-
-def label(block: dict[str, Any]) -> list[str]:
-    time = f"{block['time_ns'] / 1e6:.2f} ms"
-    return [f"{block['block']}: {block['name']}", f"{block['runs']:,}x, {time}, {format_bytes(block['bytes'])}"]
-
-
-def as_json(blocks: list[dict[str, Any]]) -> str:
-    return json.dumps({"blocks": blocks}, indent=1) + "\n"
-
-
-def as_dot(blocks: list[dict[str, Any]]) -> str:
-    lines = ["digraph blocks {", "  node [shape=box];", "  end [label=\"step ends\", shape=ellipse];"]
-    for block in blocks:
-        text = "\\n".join(label(block)).replace('"', "'")
-        lines.append(f"  b{block['block']} [label=\"{text}\"];")
-        lines += [f"  b{block['block']} -> {to} [label=\"{share:.0%}\"];" for to, share in ways_of(block)]
-    return "\n".join([*lines, "}", ""])
-
-
-def as_mermaid(blocks: list[dict[str, Any]]) -> str:
-    lines = ["flowchart TD", "  end_([step ends])"]
-    for block in blocks:
-        text = "<br>".join(label(block)).replace('"', "'")
-        lines.append(f"  b{block['block']}[\"{text}\"]")
-        lines += [
-            f"  b{block['block']} -->|{share:.0%}| {'end_' if to == 'end' else to}" for to, share in ways_of(block)
-        ]
-    return "\n".join([*lines, ""])
-
-
-def ways_of(block: dict[str, Any]) -> list[tuple[str, float]]:
-    ways = [(f"b{way['block']}", way["share"]) for way in block["next"]]
-    return ways + ([("end", block["end_share"])] if block["ends"] else [])
-
-
-FORMS: dict[str, Callable[[list[dict[str, Any]]], str]] = {".json": as_json, ".dot": as_dot, ".mmd": as_mermaid}
 
 
 def show(trace: str, blocks: list[dict[str, Any]]) -> None:
@@ -130,6 +94,8 @@ def show(trace: str, blocks: list[dict[str, Any]]) -> None:
 
 def main(argv: Sequence[str]) -> int:
     args = parser().parse_args(argv)
+    if args.output == "-":
+        fail("a block graph goes to a file: name one.")
     suffix = Path(args.output).suffix if args.output else ""
     if args.output and suffix not in FORMS:
         fail(f"a block graph is written as .json, .dot or .mmd, by the file's name: '{args.output}' ends otherwise.")
