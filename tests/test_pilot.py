@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from support.recorded import outsize
 
-# Two ways by turns, which the sample tells: a number that the module is called with.
+# One of three ways, which the sample tells: a number that the module is called with.
 TRAIN = """\
 import torch
 torch.manual_seed(0)
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.first = torch.nn.Linear(512, 512)
+        self.first = torch.nn.Sequential(*(torch.nn.Linear(512, 512) for _ in range(2)))
         self.ways = torch.nn.ModuleList(torch.nn.Linear(512, 512) for _ in range(3))
     def forward(self, x, way):
         return self.ways[way](self.first(x).relu())
