@@ -8,7 +8,7 @@
 
 namespace outsize {
 
-Policy make_pilot_with(const ExtentTable& table, std::string_view settings) {
+Result<pilot::PilotOptions> pilot_options(std::string_view settings) {
   pilot::PilotOptions options;
   const Setting known[] = {
       {"sample", options.chooser.sample},
@@ -19,8 +19,16 @@ Policy make_pilot_with(const ExtentTable& table, std::string_view settings) {
       {"lost", options.lost, 1, 1U << 12},
       {"ops", options.plan_ops_max, 2048, 1U << 17},
   };
-  if (const auto wrong = read_settings(settings, known)) return refuse_setting("pilot", *wrong, known_settings(known));
-  auto predictor = std::make_unique<pilot::PilotPredictor>(table, options);
+  if (const auto wrong = read_settings(settings, known)) {
+    return refuse_setting("pilot", *wrong, known_settings(known)).error;
+  }
+  return options;
+}
+
+Policy make_pilot_with(const ExtentTable& table, std::string_view settings) {
+  Result<pilot::PilotOptions> options = pilot_options(settings);
+  if (!options) return {nullptr, nullptr, options.error()};
+  auto predictor = std::make_unique<pilot::PilotPredictor>(table, *options);
   auto planner = std::make_unique<lookahead::LookaheadPlanner>(table, *predictor);
   return {std::move(predictor), std::move(planner)};
 }

@@ -174,6 +174,11 @@ void PilotPredictor::make_plan(bool begins) {
   aged_ = ops_;
 }
 
+void PilotPredictor::foresee(Plan& plan, std::uint32_t ops) {
+  const Plan::World world{network_, tokens_, table_, sample_, instances_, chooser_, step_node_, ops_, 0};
+  plan.make(world, trail_, running_, false, ops_, ops);
+}
+
 void PilotPredictor::on_birth(ExtentId id, Bytes bytes) {
   Seen& s = seen(id);
   s = {ops_, 0, kNobody, false};

@@ -53,6 +53,9 @@ class PilotPredictor final : public Predictor {
   };
   Score score() const;
   const Network& network() const { return network_; }
+  // What it foresees of the running step from here on, at most `ops`, the running one included: for who wants to
+  // know how well, between two ops. Nothing of its own changes.
+  void foresee(Plan& plan, std::uint32_t ops);
 
  private:
   struct Seen {

@@ -107,13 +107,13 @@ Nanos Plan::add(const World& world, NodeId id, Nanos at) {
 }
 
 void Plan::make(const World& world, Trail trail, NodeId running, bool begins, Position next, std::uint32_t ops) {
-  constexpr int kStepsMax = 8;  // steps without ops would go on for ever
   constexpr float kLikely = 0.3F;
   static const Sample kNoSample;
   world.instances.begin_draft();
   begin(world, running, begins, next);
   Nanos at = std::max<Nanos>(world.network[running].time, 1);
   int steps = 0;
+  ends_ = false;
   while (record_.size() < ops) {
     // Of the next step's sample nothing is known yet: what depends on it would come for nothing.
     const Sample& sample = steps == 0 ? world.sample : kNoSample;
@@ -127,7 +127,8 @@ void Plan::make(const World& world, Trail trail, NodeId running, bool begins, Po
       at = add(world, running, at);
       continue;
     }
-    if (++steps > kStepsMax) break;
+    ends_ = ++steps > world.steps;
+    if (ends_) break;
     record_.ops.back().death_bytes += node.died_bytes;  // between two steps, as gradients do
     world.instances.clear();
     trail.begin_sample();

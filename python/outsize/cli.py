@@ -22,6 +22,7 @@ COMMANDS = {
     "report": "run a training script and draw its last steps as a page",
     "trace": "look into a recorded run: a table, a check, or a form that other tools draw",
     "replay": "check that a run's decision log is what the engine decides, and that it may",
+    "pilot": "say how well the path of a recorded run is foreseen, or draw its blocks",
     "doctor": "show what this machine offers: memory, disk, page faults, torch",
 }
 
@@ -367,6 +368,12 @@ def command_replay(argv: Sequence[str]) -> int:
     return replay(argv)
 
 
+def command_pilot(argv: Sequence[str]) -> int:
+    from outsize.pilot.command import main as pilot
+
+    return pilot(argv)
+
+
 def main(argv: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or words[0] in ("-h", "--help", "help"):
@@ -392,6 +399,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "report": command_report,
         "trace": command_trace,
         "replay": command_replay,
+        "pilot": command_pilot,
     }[words[0]]
     try:
         code = handler(words[1:])
