@@ -10,12 +10,12 @@ namespace outsize::pilot {
 namespace {
 
 constexpr float kSurely = 4;  // logarithm of how much more a rule gives the way it points at
-constexpr std::size_t kCountMax = 64;
+constexpr std::size_t kCounts = 65;
 
 // Logarithms of counts, with a little for what never came.
-const std::array<float, kCountMax + 1> kLogOfCount = [] {
-  std::array<float, kCountMax + 1> logs;
-  for (std::size_t i = 0; i <= kCountMax; ++i) logs[i] = std::log(static_cast<float>(i) + 0.05F);
+const std::array<float, kCounts> kLogOfCount = [] {
+  std::array<float, kCounts> logs;
+  for (std::size_t i = 0; i < kCounts; ++i) logs[i] = std::log(static_cast<float>(i) + 0.05F);
   return logs;
 }();
 
@@ -63,6 +63,7 @@ float Chooser::weight_of(const Quality& quality) {
 
 // Without what is common to all ways, which a softmax does not see.
 void Chooser::advise(std::uint64_t key, Advice& out) const {
+  static_assert(kLogOfCount.size() == kCountMax + 1);
   const auto at = contexts_.find(key);
   out.any = at != contexts_.end();
   if (!out.any) {
@@ -72,7 +73,7 @@ void Chooser::advise(std::uint64_t key, Advice& out) const {
   std::fill_n(out.log.begin(), count_, kLogOfCount[0]);
   for (const Way& way : at->second) {
     const std::size_t index = index_of(way.to);
-    if (index < count_) out.log[index] = kLogOfCount[std::min<std::size_t>(way.count, kCountMax)];
+    if (index < count_) out.log[index] = kLogOfCount[std::min(way.count, kCountMax)];
   }
 }
 
@@ -295,7 +296,6 @@ Choice Chooser::choose(const Standing& standing) {
 void Chooser::judge(Quality& quality, const Advice& advice, std::size_t way) const {
   bool right = true;
   for (std::size_t i = 0; i < count_; ++i) right = right && (i == way || advice.log[i] < advice.log[way]);
-  constexpr std::uint32_t kMemory = 48;
   quality.asked = std::min(quality.asked + 1, kMemory);
   quality.right += ((right ? 1.0F : 0.0F) - quality.right) / static_cast<float>(quality.asked);
 }
@@ -344,7 +344,7 @@ void Chooser::judge_heard(const Standing& standing, OfClass& of, std::size_t way
 
 // A step down the slope of the cross entropy.
 void Chooser::descend(std::size_t way) {
-  constexpr float kRate = 0.02F, kWeightMax = 4;
+  constexpr float kRate = 0.02F;
   for (std::size_t a = 0; a < kHeard; ++a) {
     const Advice& advice = advice_[a];
     if (advice.weight <= kFaint) continue;

@@ -53,6 +53,13 @@ class Chooser {
   // It went there.
   void learn(const Standing& standing, NodeId to);
   Bytes table_bytes() const;
+  // As part of a saved model, beside a network of so many nodes. A new one is loaded; what has been refused
+  // leaves it of no use.
+  void save(ModelWriter& out, std::size_t nodes) const;
+  void load(ModelReader& in, const Network& network);
+  std::size_t contexts() const { return contexts_.size(); }
+  // Of another network nothing else helps.
+  void keep_weights_alone();
 
   struct Score {
     std::uint64_t choices = 0, right = 0;
@@ -66,6 +73,9 @@ class Chooser {
   static constexpr std::size_t kFeatureAdvisers = 6;  // for each feature of the sample
   static constexpr std::size_t kBest = 2;             // of these are heard
   enum Heard : std::size_t { kMarkov = 0, kTimes = 4, kSample = 5, kLatest = 7, kThere = 8, kUsed = 9, kHeard = 10 };
+  static constexpr std::uint32_t kMemory = 48;  // of a quality: choices
+  static constexpr std::uint32_t kCountMax = 64;
+  static constexpr float kWeightMax = 4;
   static constexpr float kFaint = 0.05F;  // of less weight no adviser is heard
 
   struct Quality {
@@ -89,6 +99,11 @@ class Chooser {
   };
   using Counts = std::vector<Way>;
 
+  static void save(ModelWriter& out, const Quality& quality);
+  static void load(ModelReader& in, Quality& quality);
+  void save_nodes(ModelWriter& out, std::size_t nodes) const;
+  void load_nodes(ModelReader& in, std::size_t nodes);
+  void load_contexts(ModelReader& in, std::size_t nodes);
   NodeId mostly(std::uint64_t key) const;
   NodeId surely(const Standing& standing, ClassId choice, OfClass& of);
   std::size_t ways(const Standing& standing);

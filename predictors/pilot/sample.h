@@ -8,6 +8,9 @@
 
 namespace outsize::pilot {
 
+class ModelReader;  // model.h
+class ModelWriter;
+
 struct Feature {
   std::uint64_t name = 0;
   std::span<const std::int64_t> values;
@@ -40,6 +43,9 @@ class Sample {
   const Feature* row(std::size_t row) const {
     return row < row_.size() && row_[row] != kNone ? &features_[row_[row]] : nullptr;
   }
+  // The rows' names, as part of a saved model.
+  void save(ModelWriter& out) const;
+  void load(ModelReader& in);
 
  private:
   static constexpr std::uint32_t kNone = 0xffffffffU;
