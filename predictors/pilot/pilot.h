@@ -23,7 +23,7 @@
 namespace outsize::pilot {
 
 struct PilotOptions {
-  ChooserOptions chooser;
+  ChooserOptions chooser = {};
   std::uint32_t plan_ops_max = 32768;
   std::uint32_t share = 100;  // plans take one part in so many of the step's time
   std::uint32_t skip = 96;    // planned ops that may not come

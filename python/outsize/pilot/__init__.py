@@ -1,0 +1,1 @@
+"""`outsize pilot`: what the policy `pilot` learns, apart from running."""
