@@ -128,7 +128,7 @@ TEST(PilotModel, OneOfAnotherNetworkIsGivenUpAndDoesNoHarm) {
   constexpr std::uint64_t kOther = 1000;
   const Foreseen other = first_steps(taught(1, 60, kOther), 40), without = first_steps("", 40);
   EXPECT_TRUE(other.recognized.given_up);
-  EXPECT_LT(other.recognized.known * 10, other.recognized.ops);
+  EXPECT_LT(other.recognized.known * 4, other.recognized.ops);
   EXPECT_GE(other.foreseen + other.ops / 50, without.foreseen);
   // Its tables are gone: what is saved then is this program's.
   Program program(3);
