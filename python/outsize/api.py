@@ -98,10 +98,7 @@ def enable(
             "disk_write_limit": disk_write_limit,
             "faults": faults,
             "io_threads": io_threads,
-            "verify": verify,
-            "decision_log": decision_log,
-            "record": record,
-            "pilot": pilot,
+            "verify": verify, "decision_log": decision_log, "record": record, "pilot": pilot,
         }
     )
     core = compiled.load()

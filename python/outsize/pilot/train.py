@@ -27,7 +27,7 @@ def held_out(text: str) -> int:
 def parser() -> Parser:
     result = Parser(
         prog="outsize pilot train",
-        usage="outsize pilot train TRACE... -o FILE [--held-out 20%] [--from FILE] [--json]",
+        usage="outsize pilot train TRACE... -o FILE [--held-out 20%%] [--from FILE] [--json]",
         description="Learns from recorded runs what the policy pilot would learn while it runs, so that a run which"
         " begins with it (`outsize run --policy pilot --pilot FILE`) foresees from its first steps on. Traces of several"
         " networks can go into one model. Nothing is learnt from the last steps of each trace: they show what the"
