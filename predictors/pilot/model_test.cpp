@@ -149,7 +149,7 @@ TEST(PilotModel, LearningGoesOnFromWhatWasLearnt) {
 }
 
 TEST(PilotModel, WhateverBytesAreReadDoNoHarm) {
-  const std::string model = taught(1, 6);
+  const std::string model = taught(1, 3);
   ASSERT_TRUE(accepted(model));
   for (std::size_t size = 0; size < model.size(); ++size) EXPECT_FALSE(accepted(model.substr(0, size))) << size;
   EXPECT_FALSE(accepted(model + '\0'));
@@ -161,7 +161,7 @@ TEST(PilotModel, WhateverBytesAreReadDoNoHarm) {
     taken += accepted(bad) ? 1 : 0;
     if (const auto facts = model_facts(bad); !facts.ok()) ++refusals[facts.error().what];
   }
-  EXPECT_GT(taken, 100) << "the tables are tried, not the checks alone";
+  EXPECT_GT(taken, 50) << "the tables are tried, not the checks alone";
   EXPECT_GT(refusals.size(), 8U);
 }
 
