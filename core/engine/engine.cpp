@@ -18,6 +18,7 @@ Engine::Engine(const EngineOptions& options, std::unique_ptr<Predictor> predicto
     if (e.where == Where::kResident) charge(e.bytes);
     clock_ = std::max({clock_, e.last_use, e.born});
   }
+  if (!watching_ && predictor_->from_start()) start_watching();
 }
 
 void Engine::restart(const EngineOptions& options, std::unique_ptr<Predictor> predictor,
@@ -43,6 +44,7 @@ void Engine::restart(const EngineOptions& options, std::unique_ptr<Predictor> pr
     table_[id].prefetched = Prefetched::kNo;
   }
   charge(0);
+  if (!watching_ && predictor_->from_start()) start_watching();
 }
 
 Outcome Engine::step(const Input& input, Commands& commands) {

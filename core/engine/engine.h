@@ -83,6 +83,7 @@ class Engine {
   Bytes writing() const { return writing_; }
   // What the predictor's tables hold (not part of the budget).
   Bytes table_bytes() const { return predictor_->table_bytes(); }
+  const Predictor& predictor() const { return *predictor_; }
 
  private:
   struct Entry {

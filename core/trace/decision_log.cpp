@@ -13,6 +13,7 @@ constexpr const char* kCommandNames[] = {"grant",   "refuse", "evict",   "fetch"
                                          "abandon", "write",  "unguard", "forget", "release",
                                          "resume",  "promote", "fatal"};
 constexpr std::string_view kHeader = "# outsize decisions 1: ";
+constexpr std::string_view kModel = " model ";
 constexpr std::size_t kInputKinds = std::size(kInputNames);
 constexpr std::size_t kCommandKinds = std::size(kCommandNames);
 
@@ -52,13 +53,14 @@ void DecisionLog::field(const char* name, std::uint64_t value) {
   append(line_, value);
 }
 
-void DecisionLog::header(std::string_view policy, Bytes budget, Bytes reading_max,
-                         Bytes writing_max) {
+void DecisionLog::header(std::string_view policy, Bytes budget, Bytes reading_max, Bytes writing_max,
+                         std::string_view model) {
   line_.assign(kHeader).append(policy);
   for (Bytes bytes : {budget, reading_max, writing_max}) {
     line_ += ' ';
     append(line_, static_cast<std::uint64_t>(bytes));
   }
+  if (!model.empty()) line_.append(kModel).append(model);
   line_ += '\n';
   sink_(line_);
 }
@@ -124,6 +126,8 @@ bool parse_header(std::string_view line, LogHeader& header) {
     if (!number(line, value)) return false;
     *field = static_cast<Bytes>(value);
   }
+  header.model.clear();
+  if (line.starts_with(kModel)) header.model = line.substr(kModel.size(), line.find('\n') - kModel.size());
   return true;
 }
 

@@ -56,7 +56,7 @@ const char* impossible(const Event& event, const Totals& totals, StorageId next)
   }
   if (names_storage(event.kind) && event.storage > kNumberMax / 2) return "it has no storage";
   if (const char* why = too_long(event)) return why;
-  if (event.op_flags & kHasPlace) return "its flags are not known";
+  if (event.op_flags & kHasPlace) return "its kind is not known";
   return impossible_operands(event);
 }
 

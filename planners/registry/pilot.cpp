@@ -14,6 +14,7 @@ Result<pilot::PilotOptions> pilot_options(std::string_view settings) {
       {"sample", options.chooser.sample},
       {"markov", options.chooser.markov},
       {"rules", options.chooser.rules},
+      {"early", options.early},
       {"share", options.share, 1, 1U << 20},
       {"skip", options.skip, 0, 1U << 12},
       {"lost", options.lost, 1, 1U << 12},
@@ -25,10 +26,13 @@ Result<pilot::PilotOptions> pilot_options(std::string_view settings) {
   return options;
 }
 
-Policy make_pilot_with(const ExtentTable& table, std::string_view settings) {
+Policy make_pilot_with(const ExtentTable& table, std::string_view settings, std::string_view model) {
   Result<pilot::PilotOptions> options = pilot_options(settings);
   if (!options) return {nullptr, nullptr, options.error()};
   auto predictor = std::make_unique<pilot::PilotPredictor>(table, *options);
+  if (!model.empty()) {
+    if (const Status begun = predictor->begin_with(model); !begun) return {nullptr, nullptr, begun.error()};
+  }
   auto planner = std::make_unique<lookahead::LookaheadPlanner>(table, *predictor);
   return {std::move(predictor), std::move(planner)};
 }

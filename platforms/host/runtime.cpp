@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <mutex>
 
-#include "planners/registry/policies.h"
 #include "platforms/host/machine.h"
 #include "platforms/host/runtime_impl.h"
 #include "platforms/host/system_calls.h"
@@ -96,7 +95,7 @@ Status Runtime::Impl::start(const RuntimeOptions& wanted) {
                  std::string("pages are moved by ") + mover->name() + " already, since this process's first session",
                  "faults", "Leave it at auto, or start a new process."};
   }
-  Policy policy = make_policy(options.policy, table);
+  Policy policy = make_chosen_policy();
   if (!policy.planner) return policy.error;
   auto file = SpillFile::create({options.spill_dir, options.spill_limit});
   if (!file) return file.error();
@@ -121,7 +120,7 @@ Status Runtime::Impl::start(const RuntimeOptions& wanted) {
     }
     log = std::make_unique<DecisionLog>(
         [this](std::string_view line) { std::fwrite(line.data(), 1, line.size(), log_file); });
-    log->header(options.policy, options.budget, of_engine.reading_max, of_engine.writing_max);
+    log->header(options.policy, options.budget, of_engine.reading_max, of_engine.writing_max, pilot_model);
     for (ExtentId id = 0; id < table.size(); ++id) {
       if (table[id].where != Where::kFree) log->left_over(id, table[id]);
     }
@@ -482,6 +481,7 @@ Stats Runtime::stats() const {
   s.arena_bytes = m.space.used();
   s.mechanism = m.mover->name();
   s.policy = m.options.policy;
+  m.tell_pilot(s);
   s.spill_dir = m.options.spill_dir;
   if (m.spill) s.warning = m.spill->warning();
   s.disk_size = m.spill ? m.spill->disk_size() : 0;

@@ -10,12 +10,12 @@ namespace outsize::pilot {
 namespace {
 
 constexpr float kSurely = 4;  // logarithm of how much more a rule gives the way it points at
-constexpr std::size_t kCountMax = 64;
+constexpr std::size_t kCounts = 65;
 
 // Logarithms of counts, with a little for what never came.
-const std::array<float, kCountMax + 1> kLogOfCount = [] {
-  std::array<float, kCountMax + 1> logs;
-  for (std::size_t i = 0; i <= kCountMax; ++i) logs[i] = std::log(static_cast<float>(i) + 0.05F);
+const std::array<float, kCounts> kLogOfCount = [] {
+  std::array<float, kCounts> logs;
+  for (std::size_t i = 0; i < kCounts; ++i) logs[i] = std::log(static_cast<float>(i) + 0.05F);
   return logs;
 }();
 
@@ -90,6 +90,7 @@ float Chooser::weight_of(const Quality& quality) {
 
 // Without what is common to all ways, which a softmax does not see.
 void Chooser::advise(std::uint64_t key, Advice& out) const {
+  static_assert(kLogOfCount.size() == kCountMax + 1);
   const auto at = contexts_.find(key);
   advise(at == contexts_.end() ? std::span<const Count>() : at->second, out);
 }
@@ -103,7 +104,7 @@ void Chooser::advise(std::span<const Count> counts, Advice& out) const {
   std::fill_n(out.log.begin(), count_, kLogOfCount[0]);
   for (const Count& way : counts) {
     const std::size_t index = index_of(way.to);
-    if (index < count_) out.log[index] = kLogOfCount[std::min<std::size_t>(way.count, kCountMax)];
+    if (index < count_) out.log[index] = kLogOfCount[std::min(way.count, kCountMax)];
   }
 }
 
@@ -297,7 +298,6 @@ Choice Chooser::choose(const Standing& standing) {
 void Chooser::judge(Quality& quality, const Advice& advice, std::size_t way) const {
   bool right = true;
   for (std::size_t i = 0; i < count_; ++i) right = right && (i == way || advice.log[i] < advice.log[way]);
-  constexpr std::uint32_t kMemory = 48;
   quality.asked = std::min(quality.asked + 1, kMemory);
   quality.right += ((right ? 1.0F : 0.0F) - quality.right) / static_cast<float>(quality.asked);
 }
@@ -347,7 +347,7 @@ void Chooser::judge_heard(const Standing& standing, OfClass& of, std::size_t way
 
 // A step down the slope of the cross entropy.
 void Chooser::descend(std::size_t way) {
-  constexpr float kRate = 0.02F, kWeightMax = 4;
+  constexpr float kRate = 0.02F;
   for (std::size_t a = 0; a < kHeard; ++a) {
     const Advice& advice = advice_[a];
     if (advice.weight <= kFaint) continue;
@@ -357,10 +357,10 @@ void Chooser::descend(std::size_t way) {
   }
 }
 
-// All readers where a class is new; then now and then those that seemed good. Places are many: they are tried for longer,
-// and only where nobody else tells.
+// All readers where a class is new, and now and then while nobody is nearly always right; else those that are heard. Places
+// are many: they are tried for so long only.
 void Chooser::learn_sample(const Standing& standing, OfClass& of, ClassId choice, Symbol to, std::size_t way) {
-  constexpr std::uint64_t kNew = 64, kPlacesNew = 256, kPickEvery = 16, kNowAndThen = 8, kAnew = 1024;
+  constexpr std::uint64_t kNew = 64, kPlacesNew = 256, kNowAndThen = 8, kAnew = 1024;
   if (standing.sample.rows() == 0) return;
   if (readers(standing.sample) > of.readers.size()) of.readers.resize(readers(standing.sample));
   Advice advice;
@@ -373,20 +373,16 @@ void Chooser::learn_sample(const Standing& standing, OfClass& of, ClassId choice
     count(counts, to);
   };
   const std::uint64_t age = of.choices % kAnew;
-  const bool has_places = age < kPlacesNew && !told(of);
-  if (has_places) {
-    for (Reader place = 0; place < kPlaces; ++place) learn(place);
+  const bool is_told = told(of);
+  const Reader from = age < kPlacesNew && !is_told ? 0 : kPlaces;
+  const bool all = age < kNew || (age % kNowAndThen == 0 && !is_told);
+  const Reader end = all ? readers(standing.sample) : kPlaces;
+  for (Reader reader = from; reader < end; ++reader) learn(reader);
+  for (const Reader best : of.best) {
+    if (best != kNoReader && (best < from || best >= end)) learn(best);
   }
-  if (age < kNew) {
-    for (Reader reader = kPlaces; reader < readers(standing.sample); ++reader) learn(reader);
-  }
-  if (age < kNew || (age <= kPlacesNew && age % kPickEvery == 0)) pick_best(of);
-  if (age < kNew) return;
-  const std::size_t some = of.choices % kNowAndThen == 0 ? kKept : kBest;
-  for (std::size_t i = 0; i < some; ++i) {
-    if (of.best[i] != kNoReader && !(has_places && is_place(of.best[i]))) learn(of.best[i]);
-  }
-  std::sort(of.best.begin(), of.best.begin() + some, [&of](Reader a, Reader b) { return better(of, a, b); });
+  if (all) pick_best(of);
+  else std::sort(of.best.begin(), of.best.end(), [&of](Reader a, Reader b) { return better(of, a, b); });
 }
 
 // Somebody is nearly always right.

@@ -55,6 +55,13 @@ class Chooser {
   // It went there.
   void learn(const Standing& standing, NodeId node);
   Bytes table_bytes() const;
+  // As part of a saved model, beside a network of so many nodes. A new one is loaded; what has been refused
+  // leaves it of no use.
+  void save(ModelWriter& out, std::size_t nodes) const;
+  void load(ModelReader& in, const Network& network);
+  std::size_t contexts() const { return contexts_.size(); }
+  // Of another network nothing else helps.
+  void keep_weights_alone();
 
   struct Score {
     std::uint64_t choices = 0, right = 0;
@@ -65,9 +72,11 @@ class Chooser {
  private:
   static constexpr std::size_t kWaysMax = 64;
   static constexpr std::size_t kContextsMax = 1U << 18;
-  static constexpr std::size_t kBest = 2;   // readers are heard
-  static constexpr std::size_t kKept = 12;  // go on learning
+  static constexpr std::size_t kBest = 2;  // readers are heard
   enum Heard : std::size_t { kMarkov = 0, kTimes = 4, kSample = 5, kLatest = 7, kThere = 8, kUsed = 9, kHeard = 10 };
+  static constexpr std::uint32_t kMemory = 48;  // of a quality: choices
+  static constexpr std::uint32_t kCountMax = 64;
+  static constexpr float kWeightMax = 4;
   static constexpr float kFaint = 0.05F;  // of less weight no adviser is heard
 
   struct Quality {
@@ -88,7 +97,7 @@ class Chooser {
     OfClass() { best.fill(kNoReader); }
     Qualities fixed{};
     std::vector<Quality> readers;               // by reader
-    std::array<Reader, kKept> best{};           // the best first; kNoReader where there are fewer
+    std::array<Reader, kBest> best{};           // the best first; kNoReader where there are fewer
     std::uint64_t choices = 0;
   };
   // What contexts count: nodes, and of those that are named after the branch they follow the name without it, so that what
@@ -103,6 +112,11 @@ class Chooser {
   };
   using Counts = std::vector<Count>;
 
+  static void save(ModelWriter& out, const Quality& quality);
+  static void load(ModelReader& in, Quality& quality);
+  void save_nodes(ModelWriter& out, std::size_t nodes) const;
+  void load_nodes(ModelReader& in, std::size_t nodes);
+  void load_contexts(ModelReader& in, std::size_t nodes);
   NodeId mostly(const Standing& standing, std::uint64_t key) const;
   NodeId surely(const Standing& standing, ClassId choice, OfClass& of);
   std::size_t ways(const Standing& standing);

@@ -21,6 +21,8 @@ namespace outsize::pilot {
 using NodeId = std::uint32_t;
 using ThingId = std::uint32_t;
 using ClassId = std::uint32_t;
+class ModelReader;  // model.h
+class ModelWriter;
 inline constexpr std::uint32_t kNobody = 0xffffffffU;
 
 struct Thing {
@@ -104,8 +106,15 @@ class Network {
   }
   std::size_t classes() const { return parents_.size(); }
   Bytes table_bytes() const;
+  // As part of a saved model. An empty one is loaded; what has been refused leaves it of no use.
+  void save(ModelWriter& out) const;
+  void load(ModelReader& in);
 
  private:
+  void load_thing(ModelReader& in, ThingId id);
+  void load_node(ModelReader& in, NodeId id);
+  void check_things(ModelReader& in) const;
+  void load_classes(ModelReader& in);
   ClassId find(ClassId id) const;
   void join(NodeId from, NodeId to);
   void order(NodeId id, std::uint64_t step);

@@ -5,15 +5,13 @@
 namespace outsize::pilot {
 namespace {
 
-constexpr Token kStepEnds = 1;
-constexpr std::uint32_t kPlanOpsMin = 2048;
 constexpr Nanos kPlanOpNanos = 60;  // what planning an op takes, about
 constexpr Nanos kCreditMax = 10'000'000;
 
 }  // namespace
 
 PilotPredictor::PilotPredictor(const ExtentTable& table, const PilotOptions& options)
-    : table_(table), options_(options), chooser_(options.chooser) {
+    : table_(table), options_(options), chooser_(options.chooser), from_start_(options.early) {
   step_node_ = running_ = network_.node(kStepEnds, false);
   plan_ops_ = kPlanOpsMin;
 }
@@ -103,6 +101,10 @@ void PilotPredictor::on_op(const OpEvent& op) {
   const Turn turn = turn_of(running_node(op.graph));
   const Token token = tokens_.on_op(kind_of(op.site), operands_, op.in_backward, turn);
   const NodeId node = network_.node(token, op.in_backward, tokens_.relative());
+  if (judging_) {
+    ++known_.ops;
+    known_.known += node < model_nodes_ ? 1 : 0;
+  }
   pass_to(node);
   take_turn(node, turn);
   use(node, op.in_backward);
@@ -223,6 +225,41 @@ void PilotPredictor::on_step(Nanos now) {
   trail_.begin_sample();
   ++step_;
   for (Seen& s : seen_) s.transient = false;
+  if (judging_) judge_model();
+}
+
+// The first step is told of what is made there once, too: so two are looked at.
+void PilotPredictor::judge_model() {
+  constexpr std::uint64_t kLeast = 25;  // percent: what networks have in common by chance is less
+  if (step_ < 3 || known_.ops == 0) return;
+  judging_ = false;
+  known_.given_up = known_.known * 100 < known_.ops * kLeast;
+  if (known_.given_up) forget_network();
+}
+
+void PilotPredictor::forget_network() {
+  network_ = Network{};
+  chooser_.keep_weights_alone();
+  sample_ = Sample{};
+  trail_ = Trail{};
+  plan_ = Plan{};
+  instances_.clear();
+  operands_.clear();
+  things_.clear();
+  for (Seen& s : seen_) s.thing_step = 0;
+  step_node_ = running_ = network_.node(kStepEnds, false);
+  plan_ops_ = kPlanOpsMin;
+  on_plan_ = false;
+  rekeyed_ = true;
+}
+
+void PilotPredictor::forget_all() {
+  forget_network();
+  chooser_ = Chooser(options_.chooser);
+}
+
+ModelFacts PilotPredictor::facts() const {
+  return {network_.nodes(), network_.things(), network_.classes(), chooser_.contexts(), sample_.rows(), plan_ops_};
 }
 
 void PilotPredictor::on_sample(std::span<const std::int64_t> sample) {

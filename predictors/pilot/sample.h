@@ -13,6 +13,9 @@
 
 namespace outsize::pilot {
 
+class ModelReader;  // model.h
+class ModelWriter;
+
 struct Feature {
   std::uint64_t name = 0;
   std::span<const std::int64_t> values;
@@ -58,6 +61,9 @@ class Sample {
   const Feature* row(std::size_t row) const { return row < row_.size() && row_[row].name != 0 ? &row_[row] : nullptr; }
   // The first sequence that is long. Null where none is.
   const Feature* long_one() const { return long_one_ == kNone ? nullptr : &features_[long_one_]; }
+  // The rows' names, as part of a saved model.
+  void save(ModelWriter& out) const;
+  void load(ModelReader& in);
 
  private:
   static constexpr std::uint32_t kNone = 0xffffffffU;

@@ -51,6 +51,9 @@ class Stats:
     arena_bytes: int = 0
     mechanism: str = ""
     policy: str = ""
+    pilot_ops: int = 0  # of the first steps, where the pilot began with a model
+    pilot_known_ops: int = 0  # of these, what the model knew
+    pilot_given_up: bool = False  # too few: it began anew
     spill_dir: str = ""
     warning: str = ""  # about the spill directory
     disk_size: int = 0  # of the file system the spill file is on

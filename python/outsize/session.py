@@ -45,6 +45,7 @@ class Session:
             options.decision_log,
             options.record,
             self._record_meta(),
+            options.pilot,
         )
         self._warning = ""
         self._tell_warning()
@@ -96,6 +97,7 @@ class Session:
         """Ends the budget. If RAM cannot hold what was spilled, raises and stays in force."""
         last = self.stats()
         self._tell_warning()
+        self._tell_pilot(last)
         self.core.shutdown()
         self._unhook()
         _log.info("ended: %s", last.brief())
@@ -116,6 +118,13 @@ class Session:
         if not options.record:
             return ""
         return record.meta(options.policy, options.budget, options.budget_rss, self.budget)
+
+    def _tell_pilot(self, last: Stats) -> None:
+        """What became of the model that the pilot began with, where it was of no use."""
+        if last.pilot_given_up:
+            from outsize.pilot.model import told
+
+            _log.warning("%s", told(self.options.pilot, last.pilot_ops, last.pilot_known_ops, True))
 
     def _tell_warning(self) -> None:
         """What is to be said of the spill directory; some of it shows only when it is used."""

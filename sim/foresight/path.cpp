@@ -4,6 +4,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "predictors/pilot/graph_nodes.h"
 #include "sim/foresight/stage.h"
 
 namespace outsize::sim::foresight {
@@ -22,7 +23,12 @@ class Namer {
     for (const ExtentId id : op.extents) {
       if (!shared(id)) operands_.push_back(id);
     }
-    return tokens_.on_op(kind_of(op.site), operands_, op.in_backward);
+    if (next_ != 0 && next_node(op.graph) != next_ && token_ != 0) graph_.keep(next_, token_);
+    next_ = next_node(op.graph);
+    const std::uint32_t running = running_node(op.graph);
+    const pilot::Turn turn{running == 0 ? pilot::Token{0} : graph_.find(running), running != turn_};
+    turn_ = running;
+    return token_ = tokens_.on_op(kind_of(op.site), operands_, op.in_backward, turn);
   }
   void on_birth(ExtentId id, Bytes bytes) {
     if (!shared(id)) tokens_.on_birth(id, bytes);
@@ -30,7 +36,12 @@ class Namer {
   void on_death(ExtentId id) {
     if (!shared(id)) tokens_.on_death(id);
   }
-  void on_step() { tokens_.on_step(); }
+  void on_step() {
+    tokens_.on_step();
+    graph_.clear();
+    token_ = 0;
+    turn_ = 0;
+  }
   // Of the op told last.
   const std::vector<ExtentId>& operands() const { return operands_; }
   Role role(ExtentId id) const { return tokens_.role(id); }
@@ -43,6 +54,9 @@ class Namer {
   bool shared(ExtentId id) const { return table_[id].shared; }
   const ExtentTable& table_;
   Tokens tokens_;
+  pilot::GraphNodes<pilot::Token, 0> graph_;
+  std::uint32_t next_ = 0, turn_ = 0;  // numbers in the graph, as the op had them that was told last
+  pilot::Token token_ = 0;             // of that one
   std::vector<ExtentId> operands_;
 };
 

@@ -11,6 +11,8 @@ from outsize.cli import fail
 COMMANDS = {
     "eval": ("evaluate", "how well the pilot, and simpler ways, foresee recorded runs"),
     "graph": ("graph", "the execution blocks of a recorded run, and what follows what"),
+    "train": ("train", "learn from recorded runs and write a model that runs begin with"),
+    "show": ("show", "say what a model has learnt, and from what"),
 }
 
 _OVERVIEW = """\
