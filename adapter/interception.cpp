@@ -4,6 +4,8 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <pthread.h>
+#include <ATen/SequenceNumber.h>
+#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/library.h>
 
@@ -21,6 +23,14 @@
 namespace outsize::adapter {
 
 int current_backward_pass() { return torch::autograd::get_current_graph_task_id(); }
+
+// Gradients are accumulated by nodes of the greatest number there is, which becomes 0: known to nobody.
+GraphPlace current_graph_place(bool in_backward) {
+  const std::uint64_t next = at::sequence_number::peek() + 1;
+  if (!in_backward) return graph_place(next, 0);
+  const auto running = torch::autograd::get_current_node();
+  return graph_place(next, running == nullptr ? 0 : running->sequence_nr() + 1);
+}
 
 void name_site_slowly(host::Runtime& runtime, ThreadState& state, SiteId site,
                       const OperandCollector& operands, const std::string& op_name,

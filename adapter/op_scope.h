@@ -30,7 +30,7 @@ class OpScope {
       name_site_slowly(runtime, state, site, operands, op_name, in_backward);
     }
     if (in_backward) flags |= trace::kInBackward;
-    const Status status = runtime.op_begin(site, operands.operands(), flags);
+    const Status status = runtime.op_begin(site, operands.operands(), flags, current_graph_place(in_backward));
     if (!status.ok()) throw_error(status.error());
   }
   // Also while the gate closes: it waits for us. In a forked child op_end does nothing.

@@ -23,6 +23,9 @@ namespace outsize::adapter {
 // interception.cpp includes that one too, so a change of signature does not go unnoticed.
 int current_backward_pass();
 
+// Where an op that begins now stands in autograd's graph.
+GraphPlace current_graph_place(bool in_backward);
+
 class OperandCollector {
  public:
   explicit OperandCollector(ThreadState& state) : state_(state) {}

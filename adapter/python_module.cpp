@@ -24,6 +24,7 @@
 #include "adapter/interception.h"
 #include "adapter/op_scope.h"
 #include "adapter/operands.h"
+#include "adapter/token_look.h"
 #include "adapter/wishes.h"
 #include "platforms/host/machine.h"
 #include "platforms/host/runtime.h"
@@ -160,7 +161,8 @@ void keep_faults_in_data_loader_workers() {
 void create(std::int64_t budget, std::int64_t process_budget, const std::string& policy,
             const std::string& spill_dir, std::int64_t spill_limit,
             std::uint64_t disk_write_limit, const std::string& faults, int io_threads, bool verify,
-            const std::string& decision_log, const std::string& record, const std::string& record_meta) {
+            const std::string& decision_log, const std::string& record, const std::string& record_meta,
+            const std::string& pilot) {
   const auto mechanism = fault_mechanism(faults);
   if (!mechanism) check(Status(mechanism.error()));
   host::RuntimeOptions options;
@@ -176,6 +178,7 @@ void create(std::int64_t budget, std::int64_t process_budget, const std::string&
   options.decision_log = decision_log;
   options.record = record;
   options.record_meta = record_meta;
+  options.pilot = pilot;
   learn_slice_deleter();
   teach_higher_order_ops();
   keep_faults_in_data_loader_workers();
@@ -204,6 +207,8 @@ py::dict stats() {
       py::arg("min_spill_file") = s.min_spill_file, py::arg("small_held") = s.small_held,
       py::arg("small_live") = s.small_live, py::arg("arena_bytes") = s.arena_bytes,
       py::arg("mechanism") = s.mechanism, py::arg("policy") = s.policy, py::arg("foresight") = s.foresight,
+      py::arg("pilot_ops") = s.pilot_ops,
+      py::arg("pilot_known_ops") = s.pilot_known_ops, py::arg("pilot_given_up") = s.pilot_given_up,
       py::arg("spill_dir") = s.spill_dir, py::arg("warning") = s.warning,
       py::arg("disk_size") = s.disk_size, py::arg("disk_write_limit") = s.disk_write_limit,
       py::arg("held_back") = s.held_back, py::arg("verified_bytes") = s.verified_bytes,
@@ -376,7 +381,8 @@ PYBIND11_MODULE(_core, module) {
   outsize::host::Runtime::set_wait_hooks({leave_gil, take_gil_back});
   module.def("create", &create, arg("budget"), arg("process_budget") = 0, arg("policy") = "lookahead", arg("spill_dir") = "",
              arg("spill_limit") = 0, arg("disk_write_limit") = 0, arg("faults") = "auto", arg("io_threads") = 4,
-             arg("verify") = false, arg("decision_log") = "", arg("record") = "", arg("record_meta") = "");
+             arg("verify") = false, arg("decision_log") = "", arg("record") = "", arg("record_meta") = "",
+             arg("pilot") = "");
   module.def("shutdown", [] { check(without_gil(&disable)); });
   module.def("running", &enabled);
   module.def("include_thread", &include_thread, arg("on"),
@@ -389,6 +395,10 @@ PYBIND11_MODULE(_core, module) {
       with_runtime([&](outsize::host::Runtime& runtime) { runtime.sample(std::move(features)); });
     });
   }, arg("features"));
+  module.def("look_at", [](const at::Tensor& tensor) {
+    const outsize::trace::TokenStatistics said = without_gil([&] { return look_at(tensor); });
+    return py::make_tuple(said.values, said.distinct, said.commonest);
+  }, arg("tensor"));  // of a small one: first whole numbers; by row how many differ, how often the commonest comes
   module.def("end_recording", &end_recording);
   module.def("keep_timeline", [](std::int64_t steps) {
     without_gil([&] { with_runtime([&](outsize::host::Runtime& runtime) { runtime.keep_timeline(steps); }); });

@@ -17,8 +17,8 @@ if(pybind11_missing)
 endif()
 
 Python_add_library(outsize_sim_module MODULE WITH_SOABI
-                   python/bindings/sim_module.cpp python/bindings/replays.cpp python/bindings/trace_runs.cpp
-                   python/bindings/traces.cpp)
+                   python/bindings/sim_module.cpp python/bindings/pilots.cpp python/bindings/replays.cpp
+                   python/bindings/trace_paths.cpp python/bindings/trace_runs.cpp python/bindings/traces.cpp)
 target_include_directories(outsize_sim_module SYSTEM PRIVATE "${OUTSIZE_PYBIND11_DIR}/include")
 target_link_libraries(outsize_sim_module PRIVATE outsize_sim outsize_traces outsize_core outsize_flags)
 # A process may hold this module's copy of core beside liboutsize's: neither must see the other.

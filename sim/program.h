@@ -18,7 +18,7 @@ struct ObjectRef {
 
 struct Action {
   enum class Kind : std::uint8_t {
-    kOpBegin,    // site, operands, in_backward
+    kOpBegin,    // site, operands, in_backward, graph
     kOpEnd,      // flag: the kernel touches its operands once more before it ends
     kBirth,      // object, bytes, flag: an extent for small storages, the first of which follows (kShare)
     kShare,      // object: a small storage is born in the object's extent, if that is resident
@@ -40,6 +40,7 @@ struct Action {
   ObjectId object = 0;
   Bytes bytes = 0;
   SiteId site = 0;
+  GraphPlace graph = 0;
   Nanos duration = 0;
   std::vector<ObjectRef> operands;
   std::vector<std::int64_t> sample;  // core/trace/sample.h

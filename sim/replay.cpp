@@ -27,7 +27,7 @@ std::string without_end(std::string_view line) {
 class Replay {
  public:
   // Takes from `rest` the lines of extents that were there.
-  Replay(const LogHeader& header, std::string_view& rest, ReplayResult& result)
+  Replay(const LogHeader& header, const ReplayModel& model, std::string_view& rest, ReplayResult& result)
       : log_([this](std::string_view line) { produced_ += line; }), checker_(header.budget) {
     ExtentId id = kNoExtent;
     Extent extent;
@@ -38,7 +38,7 @@ class Replay {
       checker_.left_over(id, extent.bytes, extent.shared, extent.exposed, static_cast<int>(extent.pins));
       take_line(rest);
     }
-    Policy policy = make_policy(header.policy, table_);
+    Policy policy = make_policy(header.policy, table_, model.bytes);
     if (!policy.planner) return;
     EngineOptions options;
     options.budget = header.budget;
@@ -130,9 +130,21 @@ class Replay {
   InputLists lists_;
 };
 
+Status check_model(const LogHeader& header, const ReplayModel& model) {
+  if (header.model == model.name) return {};
+  if (header.model.empty()) {
+    return Error{ErrorCode::kInvalidArgument, "the run that wrote the log began without a model of the pilot", "line 1",
+                 "Replay it without --pilot."};
+  }
+  return Error{ErrorCode::kInvalidArgument,
+               "the run that wrote the log began with the pilot's model " + header.model +
+                   (model.name.empty() ? "" : ", and the one given is " + model.name),
+               "line 1", "Give that model with --pilot FILE; `outsize pilot show FILE` says which one a file is."};
+}
+
 }  // namespace
 
-Result<ReplayResult> replay(std::string_view log, const std::function<bool()>& cancelled) {
+Result<ReplayResult> replay(std::string_view log, const std::function<bool()>& cancelled, const ReplayModel& model) {
   constexpr std::size_t kAskEvery = 4096;  // inputs
   LogHeader header;
   if (!parse_header(take_line(log), header)) {
@@ -143,8 +155,9 @@ Result<ReplayResult> replay(std::string_view log, const std::function<bool()>& c
     return Error{ErrorCode::kInvalidArgument, "the log ends in the middle of a line", "its end",
                  "Was the run that wrote it killed? Cut the log before its last line that begins with '>'."};
   }
+  if (Status status = check_model(header, model); !status) return status.error();
   ReplayResult result;
-  Replay run(header, log, result);
+  Replay run(header, model, log, result);
   if (!run.known_policy()) {
     return Error{ErrorCode::kInvalidArgument, "the log names an unknown policy: " + header.policy,
                  "line 1", "Replay it with the version of outsize that recorded it."};

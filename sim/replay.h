@@ -23,8 +23,14 @@ struct ReplayResult {
   std::vector<std::string> violations; // what the judge says of the recorded log
 };
 
+// What a run began with (predictors/pilot/model.h), and its name in logs.
+struct ReplayModel {
+  std::string bytes, name;
+};
+
 // Fails where the text is no decision log of this version, or has a line that cannot be read. Where
 // `cancelled` is given it is asked now and then, and ends the replay.
-Result<ReplayResult> replay(std::string_view log, const std::function<bool()>& cancelled = nullptr);
+Result<ReplayResult> replay(std::string_view log, const std::function<bool()>& cancelled = nullptr,
+                            const ReplayModel& model = {});
 
 }  // namespace outsize::sim

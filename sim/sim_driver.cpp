@@ -26,7 +26,7 @@ SimDriver::SimDriver(const Program& program, const SimOptions& options)
   engine_ = std::make_unique<Engine>(engine_options, std::move(policy.predictor),
                                      std::move(policy.planner), table_);
   if (options.keep_log) {
-    log_.header(options.policy, options.budget, options.reading_max, options.writing_max);
+    log_.header(options.policy, options.budget, options.reading_max, options.writing_max, options.model_name);
     engine_->set_log(&log_);
   }
   timeline_ = options.timeline;
@@ -36,7 +36,7 @@ SimDriver::SimDriver(const Program& program, const SimOptions& options)
 Policy SimDriver::policy() const {
   if (mad()) return make_mad_policy(table_, options_.link.seed);
   if (options_.policy == "oracle") return make_oracle_policy(table_, program_, cast_);
-  return make_policy(options_.policy, table_);
+  return make_policy(options_.policy, table_, options_.model);
 }
 
 SimDriver::~SimDriver() = default;
@@ -74,6 +74,7 @@ SimResult SimDriver::run() {
   if (!result_.fatal) judge_rights();
   result_.stats = engine_->stats();
   result_.foresight = engine_->foresight();
+  result_.recognized = predictor_->recognized();
   result_.peak = checker_.resident_peak();
   for (const std::string& violation : checker_.violations()) problem(violation);
   if (options_.judge && !result_.fatal && checker_.resident() != engine_->stats().resident) {
@@ -216,6 +217,7 @@ bool SimDriver::begin_op(ThreadId id, Thread& t, const Action& action) {
   input.thread = id;
   input.site = action.site;
   input.in_backward = action.in_backward;
+  input.graph = action.graph;
   input.now = now_;
   input.operands = operands_;
   t.ops.push_back(t.at);

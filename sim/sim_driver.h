@@ -28,6 +28,7 @@ namespace outsize::sim {
 struct SimOptions {
   Bytes budget = 0;
   std::string policy = "lookahead";  // or "oracle" (oracle.h), or "mad" (mad_policy.h)
+  std::string model, model_name;     // what the policy begins with, and what the log calls it
   Bytes reading_max = 64 * kMiB, writing_max = 64 * kMiB;
   LinkOptions link;
   std::uint64_t no_slot_one_in = 0;  // transfers that fail before they begin, for want of room excepted
@@ -48,6 +49,7 @@ struct SimResult {
   std::vector<EngineStats> at_step;  // stats when each step ended
   std::vector<Nanos> time_at_step, stall_at_step;
   std::int64_t refused_budget = 0, refused_io = 0, faults_in_ops = 0;
+  Predictor::Recognized recognized;
   bool fatal = false;          // a raw access could not be served
   bool cancelled = false;      // what is here is of the run until then
   std::vector<std::string> problems;

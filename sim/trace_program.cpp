@@ -215,6 +215,7 @@ void Writer::op_begin(const Event& event) {
   ++rows_[at_].depth;
   Action& action = add(Action::Kind::kOpBegin);
   action.site = event.site;
+  action.graph = event.graph;
   action.in_backward = (event.op_flags & trace::kInBackward) != 0;
   operands_.clear();
   for (const trace::Operand& operand : event.operands) {

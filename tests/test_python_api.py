@@ -38,9 +38,9 @@ __all__ = ["core"]  # the fixture
 def test_options_reach_the_engine(core: FakeCore, tmp_path: Path) -> None:
     outsize.enable(
         "2GiB", "ondemand", spill_dir=tmp_path, spill_limit="10GiB", disk_write_limit="50MB/s",
-        faults="signal", io_threads=2, verify=True, decision_log="d.log",
+        faults="signal", io_threads=2, verify=True, decision_log="d.log", pilot="m.pilot",
     )  # fmt: skip
-    expected = (2 * GIB, 0, "ondemand", str(tmp_path), 10 * GIB, 50 * 10**6, "signal", 2, True, "d.log", "", "")
+    expected = (2 * GIB, 0, "ondemand", str(tmp_path), 10 * GIB, 50 * 10**6, "signal", 2, True, "d.log", "", "", "m.pilot")
     assert core.created == expected
 
 

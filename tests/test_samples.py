@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 import subprocess
 import sys
 import time
@@ -171,8 +172,9 @@ def test_a_session_tells_its_policy_of_samples(wanted: str, tmp_path: Path):
                           capture_output=True, stdin=subprocess.DEVNULL, timeout=300)
     assert done.returncode == 0, done.stderr
     log = tmp_path / "run.log"
-    told = [line.split()[-2:] for line in log.read_text().splitlines() if line.startswith("> sample ")]
-    assert told == ([["v4", "v8"], ["v5", "v8"], ["v6", "v8"]] if wanted == "wanted" else [])
+    lines = [line for line in log.read_text().splitlines() if line.startswith("> sample ")]
+    shapes = [re.findall(r" v2 v(\d+) v(\d+)", line)[:1] for line in lines]  # the first feature: two numbers
+    assert shapes == ([[("4", "8")], [("5", "8")], [("6", "8")]] if wanted == "wanted" else [])
     replayed = load().replay(str(log))
     assert replayed["same"] and replayed["violations"] == [], replayed
 
@@ -237,3 +239,45 @@ def test_what_may_have_to_be_read_first_is_told_by_its_length():
     from outsize.samples import features_of
 
     assert features_of([Lazy()], {}) == [("0 length", [2.0])]
+
+
+def test_small_tensors_say_what_their_values_look_like():
+    import torch
+    from outsize import _core
+    from outsize.samples import features_of
+
+    text = torch.tensor([[5, 5, 9], [1, 2, 3]])
+    assert features_of([text], {}, _core.look_at) == [
+        ("0 int64", [2, 3]),
+        ("0 int64 values", [5, 5, 9, 1, 2, 3]),
+        ("0 int64 distinct", [2, 3]),
+        ("0 int64 commonest", [2, 1]),
+    ]
+    columns = text.to(torch.uint8).t()[1:]
+    assert dict(features_of([columns], {}, _core.look_at))["0 uint8 values"] == [5, 2, 9, 3]
+    fractions = dict(features_of([torch.tensor([0.5, 0.5, 1.0])], {}, _core.look_at))
+    assert fractions == {"0 float32": [3], "0 float32 distinct": [2], "0 float32 commonest": [2]}
+    flags = dict(features_of([torch.tensor([True, False])], {}, _core.look_at))
+    assert flags["0 bool values"] == [1, 0]
+
+
+def test_tensors_that_cannot_be_looked_at_say_their_shapes():
+    import torch
+    from outsize import _core
+    from outsize.samples import features_of
+
+    odd = {
+        "large": torch.zeros(1 << 20, dtype=torch.int64),
+        "none": torch.zeros(0, dtype=torch.int64),
+        "elsewhere": torch.zeros(4, device="meta"),
+        "sparse": torch.eye(3).to_sparse(),
+        "nested": torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+        "complex": torch.zeros(3, dtype=torch.complex128),
+        "lying": torch.empty(0).set_(torch.empty(8).untyped_storage(), 0, (4,), (2,)),
+    }
+    odd["resized"] = torch.ones(64)
+    odd["resized"].untyped_storage().resize_(0)
+    found = dict(features_of([], odd, _core.look_at))
+    assert found["large int64"] == [1 << 20]
+    told = {name for name in found if name.endswith(("values", "distinct", "commonest"))}
+    assert told == {"lying float32 distinct", "lying float32 commonest"}

@@ -9,6 +9,20 @@
 
 namespace outsize::traces {
 
+template <class Number>
+void put_number(char* to, Number value) {
+  for (std::size_t i = 0; i < sizeof value; ++i) to[i] = static_cast<char>(value >> (8 * i));
+}
+
+template <class Number>
+Number get_number(const char* from) {
+  Number value = 0;
+  for (std::size_t i = 0; i < sizeof value; ++i) {
+    value |= static_cast<Number>(static_cast<unsigned char>(from[i])) << (8 * i);
+  }
+  return value;
+}
+
 // Its first byte is no letter and its last two are a line end, so that what treats a trace as text
 // spoils it at once.
 inline constexpr std::string_view kMagic{"\x89OZTR\r\n\x1a", 8};

@@ -72,7 +72,7 @@ Status FileReader::header() {
   if (!*whole) return cut_off();
   std::uint32_t version = 0;
   if (!read_header(bytes, version)) return damaged("its header's checksum does not fit");
-  if (version != trace::kFormatVersion) {
+  if (version == 0 || version > trace::kFormatVersion) {
     return Error{ErrorCode::kUnsupported,
                  "the trace has version " + std::to_string(version) + " of the format, and this outsize reads " +
                      std::to_string(trace::kFormatVersion),

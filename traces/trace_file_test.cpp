@@ -97,14 +97,14 @@ TEST_F(TraceFile, GoldenBytes) {
   end.plain.kind = trace::Event::Kind::kEnd;
   const std::string bytes = write({end}, 0);
   const std::string block("\0\0\0\x51\0\0\0\0\0\0\0\0\0", 13);
-  std::string header("\x89OZTR\r\n\x1a\x01\0\0\0", 12);
+  std::string header("\x89OZTR\r\n\x1a\x02\0\0\0", 12);
   std::string frame("\0\0\0\0\x0d\0\0\0\x0d\0\0\0\x02\0\0\0", 16);
   const auto little = [](std::uint64_t value, int bytes) {
     std::string text;
     for (int i = 0; i < bytes; ++i) text += static_cast<char>(value >> (8 * i));
     return text;
   };
-  header += little(0xb0928148U, 4);
+  header += little(0x1928e220U, 4);
   frame += little(0x738c104621c9808dULL, 8);
   EXPECT_EQ(bytes, header + frame + little(0xa40fc904d4698f4dULL, 8) + block);
 }
@@ -156,7 +156,7 @@ TEST_F(TraceFile, BlocksThatAreSwappedAreTold) {
 TEST_F(TraceFile, LaterVersionsAreRefused) {
   const HeaderBytes later = header_bytes(trace::kFormatVersion + 1);
   const std::string said = read(std::string(later.data(), later.size()).append("whatever comes"));
-  EXPECT_TRUE(has(said, "the trace has version 2 of the format, and this outsize reads 1 [byte 8] Read it")) << said;
+  EXPECT_TRUE(has(said, "the trace has version 3 of the format, and this outsize reads 2 [byte 8] Read it")) << said;
 }
 
 TEST_F(TraceFile, OtherFilesAreRefused) {

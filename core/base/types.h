@@ -21,6 +21,16 @@ using SiteId = std::uint64_t;
 inline constexpr int kKindBits = 20;
 constexpr std::uint64_t kind_of(SiteId site) { return site & ((std::uint64_t{1} << kKindBits) - 1); }
 
+// Where an op stands in autograd's graph, which numbers its nodes as they are made. The low half is the number that the
+// thread's next node will have: if this op makes one, its own. The high half, in backward, is the number of the node that
+// runs: the gradient is made of what the op with that low half made. Numbers count from 1. 0: nobody knows.
+using GraphPlace = std::uint64_t;
+constexpr GraphPlace graph_place(std::uint64_t next, std::uint64_t running) {
+  return (running << 32) | (next & 0xffffffffU);
+}
+constexpr std::uint32_t next_node(GraphPlace place) { return static_cast<std::uint32_t>(place); }
+constexpr std::uint32_t running_node(GraphPlace place) { return static_cast<std::uint32_t>(place >> 32); }
+
 // One per thread that runs ops; assigned in order of first appearance.
 using ThreadId = std::uint32_t;
 

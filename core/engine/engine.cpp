@@ -18,6 +18,7 @@ Engine::Engine(const EngineOptions& options, std::unique_ptr<Predictor> predicto
     if (e.where == Where::kResident) charge(e.bytes);
     clock_ = std::max({clock_, e.last_use, e.born});
   }
+  if (!watching_ && predictor_->from_start()) start_watching();
 }
 
 void Engine::restart(const EngineOptions& options, std::unique_ptr<Predictor> predictor,
@@ -43,6 +44,7 @@ void Engine::restart(const EngineOptions& options, std::unique_ptr<Predictor> pr
     table_[id].prefetched = Prefetched::kNo;
   }
   charge(0);
+  if (!watching_ && predictor_->from_start()) start_watching();
 }
 
 Outcome Engine::step(const Input& input, Commands& commands) {
@@ -139,7 +141,7 @@ Outcome Engine::op_begin(const Input& input) {
   if (watching_) {
     op_accesses_.clear();
     for (std::size_t i = frame.first; i < t.entries.size(); ++i) op_accesses_.push_back(t.entries[i].access);
-    predictor_->on_op({input.site, op_extents_, input.in_backward, input.now, op_accesses_});
+    predictor_->on_op({input.site, op_extents_, input.in_backward, input.now, op_accesses_, input.graph});
     if (predictor_->take_rekeyed()) planner_->on_rekey();
     for (ExtentId id : op_extents_) refresh(id);
   }

@@ -86,6 +86,7 @@ class Engine {
   Bytes table_bytes() const { return predictor_->table_bytes(); }
   // Who foresees, in words; empty where that never changes.
   std::string foresight() const { return watching_ ? predictor_->foresight() : std::string(); }
+  const Predictor& predictor() const { return *predictor_; }
 
  private:
   struct Entry {

@@ -17,7 +17,7 @@ struct OperandRef {
 
 struct Input {
   enum class Kind : std::uint8_t {
-    kOpBegin,    // thread, site, operands, in_backward, now
+    kOpBegin,    // thread, site, operands, in_backward, graph, now
     kOpEnd,      // thread
     kAlloc,      // thread, extent (fresh id), bytes, flag: small storages will share it, now
     kTouch,      // thread, extent: a small storage was born inside this resident extent
@@ -43,6 +43,7 @@ struct Input {
   ExtentId extent = kNoExtent;
   Bytes bytes = 0;
   SiteId site = 0;
+  GraphPlace graph = 0;
   Nanos now = 0;
   std::span<const OperandRef> operands;
   // For each feature: the hash of its name, the number of its values, these (core/trace/sample.h).

@@ -21,6 +21,7 @@ struct OpEvent {
   bool in_backward = false;
   Nanos now = 0;
   std::span<const Access> accesses = {};  // by extent; empty where nobody knows
+  GraphPlace graph = 0;
 };
 
 struct Upcoming {
@@ -60,6 +61,16 @@ class Predictor {
   virtual std::uint32_t cycle_place() const { return kNoPlace; }
   // The number of the gap in which the extent is; kNoGap where it has no part in the cycle.
   virtual std::uint32_t gap_of(ExtentId) const { return kNoGap; }
+  // It is to be told from the first op on, also while everything fits.
+  virtual bool from_start() const { return false; }
+  // What it has learnt, as bytes that a later run may begin with; empty where it keeps nothing.
+  virtual std::string learnt() const { return {}; }
+  // Where it began with what an earlier run had learnt: ops of the first steps, and those that were known.
+  struct Recognized {
+    std::uint64_t ops = 0, known = 0;
+    bool given_up = false;  // too few were: it has begun anew
+  };
+  virtual Recognized recognized() const { return {}; }
   // Bytes that bounded tables hold, where it keeps such.
   virtual Bytes table_bytes() const { return 0; }
   // For a person: who foresees now, and how well, where that may change; else empty.

@@ -13,6 +13,7 @@ constexpr const char* kCommandNames[] = {"grant",   "refuse", "evict",   "fetch"
                                          "abandon", "write",  "unguard", "forget", "release",
                                          "resume",  "promote", "fatal"};
 constexpr std::string_view kHeader = "# outsize decisions 1: ";
+constexpr std::string_view kModel = " model ";
 constexpr std::size_t kInputKinds = std::size(kInputNames);
 constexpr std::size_t kCommandKinds = std::size(kCommandNames);
 
@@ -52,13 +53,14 @@ void DecisionLog::field(const char* name, std::uint64_t value) {
   append(line_, value);
 }
 
-void DecisionLog::header(std::string_view policy, Bytes budget, Bytes reading_max,
-                         Bytes writing_max) {
+void DecisionLog::header(std::string_view policy, Bytes budget, Bytes reading_max, Bytes writing_max,
+                         std::string_view model) {
   line_.assign(kHeader).append(policy);
   for (Bytes bytes : {budget, reading_max, writing_max}) {
     line_ += ' ';
     append(line_, static_cast<std::uint64_t>(bytes));
   }
+  if (!model.empty()) line_.append(kModel).append(model);
   line_ += '\n';
   sink_(line_);
 }
@@ -84,6 +86,7 @@ void DecisionLog::input(const Input& input) {
   field(" s", input.site);
   field(" n", static_cast<std::uint64_t>(input.now));
   field(" f", (input.flag ? 1U : 0U) | (input.in_backward ? 2U : 0U));
+  field(" g", input.graph);
   for (const OperandRef& operand : input.operands) {
     line_ += operand.access == Access::kWrite ? " w" : " r";
     append(line_, operand.extent);
@@ -123,6 +126,8 @@ bool parse_header(std::string_view line, LogHeader& header) {
     if (!number(line, value)) return false;
     *field = static_cast<Bytes>(value);
   }
+  header.model.clear();
+  if (line.starts_with(kModel)) header.model = line.substr(kModel.size(), line.find('\n') - kModel.size());
   return true;
 }
 
@@ -170,6 +175,7 @@ bool parse_input(std::string_view line, Input& input, InputLists& lists) {
       case 'b': input.bytes = static_cast<Bytes>(value); break;
       case 's': input.site = value; break;
       case 'n': input.now = static_cast<Nanos>(value); break;
+      case 'g': input.graph = value; break;
       case 'f': input.flag = value & 1; input.in_backward = (value & 2) != 0; break;
       case 'r': lists.operands.push_back({static_cast<ExtentId>(value), Access::kRead}); break;
       case 'w': lists.operands.push_back({static_cast<ExtentId>(value), Access::kWrite}); break;

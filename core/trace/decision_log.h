@@ -19,7 +19,9 @@ class DecisionLog {
   explicit DecisionLog(Sink sink) : sink_(std::move(sink)) { line_.reserve(256); }
 
   // The first line: what a replay needs to know besides the inputs.
-  void header(std::string_view policy, Bytes budget, Bytes reading_max, Bytes writing_max);
+  // `model`: the name of what the policy began with; empty: nothing.
+  void header(std::string_view policy, Bytes budget, Bytes reading_max, Bytes writing_max,
+              std::string_view model = {});
   // After the header, a line for each extent that an earlier session of the process left behind: resident.
   void left_over(ExtentId id, const Extent& extent);
   void input(const Input& input);
@@ -32,7 +34,7 @@ class DecisionLog {
 };
 
 struct LogHeader {
-  std::string policy;
+  std::string policy, model;
   Bytes budget = 0, reading_max = 0, writing_max = 0;
 };
 bool parse_header(std::string_view line, LogHeader& header);

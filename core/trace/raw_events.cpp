@@ -111,6 +111,10 @@ Status Translator::text(const RawText& text) {
 
 Status Translator::record(const RawEvent& raw, std::span<const RawText> texts) {
   using Raw = RawEvent::Kind;
+  if (raw.kind == Raw::kPlace) {
+    event_.graph = raw.b;
+    return {};
+  }
   if (raw.kind == Raw::kOperand) {
     operand(raw);
     return {};
@@ -152,6 +156,7 @@ Status Translator::record(const RawEvent& raw, std::span<const RawText> texts) {
       if (raw.b >= texts.size()) return {};  // there was no memory for it
       head(Event::Kind::kMeta, raw);
       return text(texts[raw.b]);
+    case Raw::kPlace:
     case Raw::kOperand:
     case Raw::kRange: return {};
   }

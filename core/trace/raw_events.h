@@ -20,6 +20,7 @@ namespace outsize::trace {
 struct RawEvent {
   enum class Kind : std::uint8_t {
     kOpBegin,    // time, b: site, thread, flags: OpFlag. Its operands follow
+    kPlace,      // b: GraphPlace, of the op before
     kOperand,    // a: address, b: bytes, flags: Access
     kOpEnd,      // time, thread
     kBirth,      // time, thread; then kRange

@@ -9,8 +9,8 @@
 
 namespace outsize::trace {
 
-// Of the format. A reader refuses every other one.
-inline constexpr std::uint32_t kFormatVersion = 1;
+// Of the format. A reader reads earlier ones too: version 1 knew no places in a graph.
+inline constexpr std::uint32_t kFormatVersion = 2;
 
 // A block is cut once it holds so many bytes; no event is longer than kEventMax.
 inline constexpr std::size_t kBlockBytes = 256 * 1024;
@@ -25,6 +25,9 @@ inline constexpr std::uint8_t kKindMask = 0x1f;
 inline constexpr std::uint8_t kFlagBit = 0x20;        // Event::flag; of an op: its flags follow
 inline constexpr std::uint8_t kSameThreadBit = 0x40;  // as the event before
 inline constexpr std::uint8_t kReservedBit = 0x80;
+
+// Among an op's flags: where it stands in a graph follows.
+inline constexpr std::uint8_t kHasPlace = 0x10;
 
 // Small numbers for small differences of either sign.
 constexpr std::uint64_t zigzag(std::int64_t value) {
@@ -42,6 +45,7 @@ struct BlockState {
   ThreadId thread = 0;
   Nanos time = 0;
   StorageId next_storage = 0;
+  GraphPlace graph = 0;
   std::array<SiteId, kSites> sites{};  // the latest site of each slot; 0: none
 
   static std::size_t slot(SiteId site) { return (site * 0x9e3779b97f4a7c15ULL) >> 54; }
@@ -49,6 +53,7 @@ struct BlockState {
     thread = 0;
     time = at;
     next_storage = next;
+    graph = 0;
     sites.fill(0);
   }
 };

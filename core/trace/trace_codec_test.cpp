@@ -47,6 +47,7 @@ Events tiny() {
   all.back().plain.storage = 1;
   all.back().plain.bytes = 300;
   all.push_back(with(Event::Kind::kOpBegin, 1003));
+  all.back().plain.graph = graph_place(5, 2);
   all.back().plain.site = 0x0123456789abcdefULL;
   all.back().operands = {{1, Access::kWrite}};
   all.push_back(with(Event::Kind::kOpEnd, 1004));
@@ -93,7 +94,7 @@ TEST(TraceCodec, GoldenBytes) {
             "4dca0f" "01" "8407"                                // waited for room, 900 ns
             "630203" "00efcdab8967452301" "02" "00" "01"        // op: backward + rng; storage 0 twice
             "4502ac02"                                          // birth of 300 bytes
-            "4302" "33" "01" "05"                             // op at the site of slot 50
+            "6302" "10" "0a" "04" "33" "01" "05"               // op at the site of slot 50, in node 2
             "4402" "4402"                                       // both end
             "4e02" "33" "4d"                                  // 77 bytes untracked
             "0801c40f" "01" "6900" "01" "4a00" "01" "4b00" "01" "6c00" "01"

@@ -100,6 +100,8 @@ bool Decoder::storage(unsigned extra_bits, StorageId& id, unsigned& extra) {
 bool Decoder::op_begin(Event& event) {
   if (event.flag) {
     if (!byte(event.op_flags)) return false;
+    if ((event.op_flags & kHasPlace) != 0 && !graph(event.graph)) return false;
+    event.op_flags &= static_cast<std::uint8_t>(~kHasPlace);
     event.flag = false;
   }
   std::uint64_t count = 0;
@@ -112,6 +114,18 @@ bool Decoder::op_begin(Event& event) {
     operand.access = static_cast<Access>(access);
   }
   event.operands = operands_;
+  return true;
+}
+
+bool Decoder::graph(GraphPlace& place) {
+  std::uint64_t next = 0, running = 0;
+  constexpr std::uint64_t kMost = 0xffffffffU;
+  if (!number(next, kMost) || !number(running, kMost)) return false;
+  const auto since = [](std::uint32_t before, std::uint64_t step) {
+    return before + static_cast<std::uint32_t>(unzigzag(step));
+  };
+  state_.graph = graph_place(since(next_node(state_.graph), next), since(running_node(state_.graph), running));
+  place = state_.graph;
   return true;
 }
 

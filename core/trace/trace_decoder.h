@@ -36,6 +36,7 @@ class Decoder {
   Status event_head(Event& event);
   bool body(Event& event);
   bool op_begin(Event& event);
+  bool graph(GraphPlace& place);
   bool features(Event& event);
   bool end_record();
   bool site(SiteId& id);

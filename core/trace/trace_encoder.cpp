@@ -56,6 +56,7 @@ const char* impossible(const Event& event, const Totals& totals, StorageId next)
   }
   if (names_storage(event.kind) && event.storage > kNumberMax / 2) return "it has no storage";
   if (const char* why = too_long(event)) return why;
+  if (event.op_flags & kHasPlace) return "its kind is not known";
   return impossible_operands(event);
 }
 
@@ -112,12 +113,24 @@ void Encoder::storage(StorageId id, unsigned extra_bits, unsigned extra) {
 }
 
 void Encoder::op_begin(const Event& event) {
-  if (event.op_flags != 0) block_.push_back(static_cast<char>(event.op_flags));
+  const unsigned flags = event.op_flags | (event.graph != 0 ? kHasPlace : 0U);
+  if (flags != 0) block_.push_back(static_cast<char>(flags));
+  if (event.graph != 0) graph(event.graph);
   site(event.site);
   number(event.operands.size());
   for (const Operand& operand : event.operands) {
     storage(operand.storage, 2, static_cast<unsigned>(operand.access) & 3);
   }
+}
+
+// Most nodes are made one by one, and run in reverse.
+void Encoder::graph(GraphPlace place) {
+  const auto since = [](std::uint32_t now, std::uint32_t before) {
+    return zigzag(static_cast<std::int32_t>(now - before));
+  };
+  number(since(next_node(place), next_node(state_.graph)));
+  number(since(running_node(place), running_node(state_.graph)));
+  state_.graph = place;
 }
 
 void Encoder::features(const Event& event) {
@@ -164,7 +177,7 @@ Status Encoder::write(const Event& event) {
   if (finished_) return cannot("the trace has ended");
   if (const char* why = impossible(event, totals_, state_.next_storage)) return cannot(why);
   const bool op = event.kind == Event::Kind::kOpBegin;
-  const bool flag = op ? event.op_flags != 0 : event.flag;
+  const bool flag = op ? event.op_flags != 0 || event.graph != 0 : event.flag;
   const bool same = event.thread == state_.thread;
   block_.push_back(static_cast<char>(static_cast<unsigned>(event.kind) | (flag ? kFlagBit : 0U) |
                                      (same ? kSameThreadBit : 0U)));

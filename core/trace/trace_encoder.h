@@ -38,6 +38,7 @@ class Encoder {
  private:
   void body(const Event& event);
   void op_begin(const Event& event);
+  void graph(GraphPlace place);
   void features(const Event& event);
   void site(SiteId id);
   void storage(StorageId id, unsigned extra_bits, unsigned extra);

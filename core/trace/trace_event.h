@@ -59,7 +59,7 @@ struct Event {
   enum class Kind : std::uint8_t {
     kMeta = 1,    // text: one JSON object (torch, machine, threads, budget, policy)
     kSiteName,    // site, text: how a person calls the op site
-    kOpBegin,     // site, op_flags, operands. It runs from here on: waiting lies before
+    kOpBegin,     // site, op_flags, graph, operands. It runs from here on: waiting lies before
     kOpEnd,       // of the innermost op of this thread
     kBirth,       // storage (the next number), bytes
     kAdopt,       // storage (the next number), bytes, flag: a file mapping. Born before recording
@@ -82,6 +82,7 @@ struct Event {
   ThreadId thread = 0;
   Nanos time = 0;
   SiteId site = 0;
+  GraphPlace graph = 0;
   StorageId storage = kNoStorage;
   Bytes bytes = 0;
   Nanos duration = 0;

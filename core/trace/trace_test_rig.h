@@ -34,7 +34,7 @@ struct OwnedEvent {
   bool operator==(const OwnedEvent& other) const {
     const Event &a = plain, &b = other.plain;
     return a.kind == b.kind && a.flag == b.flag && a.op_flags == b.op_flags && a.cause == b.cause &&
-           a.thread == b.thread && a.time == b.time && a.site == b.site && a.storage == b.storage &&
+           a.thread == b.thread && a.time == b.time && a.site == b.site && a.graph == b.graph && a.storage == b.storage &&
            a.bytes == b.bytes && a.duration == b.duration && operands == other.operands &&
            features == other.features && text == other.text;
   }
@@ -158,6 +158,7 @@ class RandomTrace {
     OwnedEvent owned = plain(Event::Kind::kOpBegin);
     owned.plain.site = site();
     owned.plain.op_flags = static_cast<std::uint8_t>(below(2) == 0 ? 0 : below(kOpFlags + 1));
+    if (below(2) == 0) owned.plain.graph = below(4) == 0 ? random_() : graph_place(below(1000), below(1000));
     for (std::uint64_t left = living_.empty() ? 0 : below(6); left > 0; --left) {
       owned.operands.push_back({living_[below(living_.size())], below(3) == 0 ? Access::kWrite : Access::kRead});
     }

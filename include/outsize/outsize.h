@@ -96,6 +96,8 @@ struct SessionOptions {
   /// A file to record the run to, as a trace for `outsize trace`; empty: none. It costs a few percent of
   /// the time. What cannot be written to the end stops nothing: standard error says so.
   std::string record = {};
+  /// What policy "pilot" begins with: a file that `outsize pilot train` wrote; empty: nothing.
+  std::string pilot = {};
 };
 
 /// What happened so far in a session. Bytes unless the name says otherwise.

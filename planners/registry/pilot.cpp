@@ -8,19 +8,31 @@
 
 namespace outsize {
 
-Policy make_pilot_with(const ExtentTable& table, std::string_view settings) {
+Result<pilot::PilotOptions> pilot_options(std::string_view settings) {
   pilot::PilotOptions options;
   const Setting known[] = {
       {"sample", options.chooser.sample},
       {"markov", options.chooser.markov},
       {"rules", options.chooser.rules},
+      {"early", options.early},
       {"share", options.share, 1, 1U << 20},
       {"skip", options.skip, 0, 1U << 12},
       {"lost", options.lost, 1, 1U << 12},
       {"ops", options.plan_ops_max, 2048, 1U << 17},
   };
-  if (const auto wrong = read_settings(settings, known)) return refuse_setting("pilot", *wrong, known_settings(known));
-  auto predictor = std::make_unique<pilot::PilotPredictor>(table, options);
+  if (const auto wrong = read_settings(settings, known)) {
+    return refuse_setting("pilot", *wrong, known_settings(known)).error;
+  }
+  return options;
+}
+
+Policy make_pilot_with(const ExtentTable& table, std::string_view settings, std::string_view model) {
+  Result<pilot::PilotOptions> options = pilot_options(settings);
+  if (!options) return {nullptr, nullptr, options.error()};
+  auto predictor = std::make_unique<pilot::PilotPredictor>(table, *options);
+  if (!model.empty()) {
+    if (const Status begun = predictor->begin_with(model); !begun) return {nullptr, nullptr, begun.error()};
+  }
   auto planner = std::make_unique<lookahead::LookaheadPlanner>(table, *predictor);
   return {std::move(predictor), std::move(planner)};
 }

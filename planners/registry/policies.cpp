@@ -26,28 +26,35 @@ Policy make_deepum(const ExtentTable& table) { return make_deepum_with(table, ""
 
 Policy make_weights(const ExtentTable& table) { return make_weights_with(table, ""); }
 
-Policy make_pilot(const ExtentTable& table) { return make_pilot_with(table, ""); }
-
 Policy make_automatic(const ExtentTable& table) { return make_automatic_with(table, ""); }
 
 struct Row {
   const char* name;
   Policy (*make)(const ExtentTable&);
   Policy (*make_with)(const ExtentTable&, std::string_view settings) = nullptr;
+  // One that can begin with what was learnt, with settings or none.
+  Policy (*make_learnt)(const ExtentTable&, std::string_view settings, std::string_view model) = nullptr;
 };
 constexpr Row kPolicies[] = {
     {"lookahead", make_lookahead}, {"ondemand", make_ondemand}, {"deepum", make_deepum, make_deepum_with},
-    {"weights", make_weights, make_weights_with}, {"pilot", make_pilot, make_pilot_with},
+    {"weights", make_weights, make_weights_with}, {"pilot", nullptr, nullptr, make_pilot_with},
     {"auto", make_automatic, make_automatic_with}};
 
 }  // namespace
 
-Policy make_policy(std::string_view name, const ExtentTable& table) {
+Policy make_policy(std::string_view name, const ExtentTable& table, std::string_view model) {
   const std::size_t colon = name.find(':');
+  const bool has_settings = colon != std::string_view::npos;
   for (const Row& row : kPolicies) {
-    if (name == row.name) return row.make(table);
-    if (colon == std::string_view::npos || name.substr(0, colon) != row.name) continue;
-    const std::string_view settings = name.substr(colon + 1);
+    if (name.substr(0, colon) != row.name) continue;
+    const std::string_view settings = has_settings ? name.substr(colon + 1) : std::string_view();
+    if (row.make_learnt != nullptr) return row.make_learnt(table, settings, model);
+    if (!model.empty()) {
+      return {nullptr, nullptr, {ErrorCode::kInvalidArgument,
+                                 "policy " + std::string(row.name) + " has no use for a model of the pilot", "policy",
+                                 "Give it with policy pilot, or leave it out."}};
+    }
+    if (!has_settings) return row.make(table);
     if (row.make_with == nullptr) return refuse_setting(row.name, settings, "It has none.");
     return row.make_with(table, settings);
   }

@@ -21,7 +21,8 @@ struct Policy {
 
 // `name`, or "name:setting=value,..." where a policy has settings (deepum.h). Both empty where no
 // policy has that name or those settings.
-Policy make_policy(std::string_view name, const ExtentTable& table);
+// `model`: what an earlier run has learnt (predictors/pilot/model.h), for a policy that can begin with it; empty: nothing.
+Policy make_policy(std::string_view name, const ExtentTable& table, std::string_view model = {});
 // None, since `setting` cannot stand behind the name of `policy`.
 Policy refuse_setting(std::string_view policy, std::string_view setting, std::string hint);
 std::vector<std::string> policy_names();

@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <mutex>
 
-#include "planners/registry/policies.h"
 #include "platforms/host/machine.h"
 #include "platforms/host/runtime_impl.h"
 #include "platforms/host/system_calls.h"
@@ -96,7 +95,7 @@ Status Runtime::Impl::start(const RuntimeOptions& wanted) {
                  std::string("pages are moved by ") + mover->name() + " already, since this process's first session",
                  "faults", "Leave it at auto, or start a new process."};
   }
-  Policy policy = make_policy(options.policy, table);
+  Policy policy = make_chosen_policy();
   if (!policy.planner) return policy.error;
   auto file = SpillFile::create({options.spill_dir, options.spill_limit});
   if (!file) return file.error();
@@ -121,7 +120,7 @@ Status Runtime::Impl::start(const RuntimeOptions& wanted) {
     }
     log = std::make_unique<DecisionLog>(
         [this](std::string_view line) { std::fwrite(line.data(), 1, line.size(), log_file); });
-    log->header(options.policy, options.budget, of_engine.reading_max, of_engine.writing_max);
+    log->header(options.policy, options.budget, of_engine.reading_max, of_engine.writing_max, pilot_model);
     for (ExtentId id = 0; id < table.size(); ++id) {
       if (table[id].where != Where::kFree) log->left_over(id, table[id]);
     }
@@ -221,20 +220,21 @@ void Runtime::Impl::resolve(std::span<const Operand> operands) {
   }
 }
 
-Status Runtime::op_begin(SiteId site, std::span<const Operand> operands, std::uint8_t flags) {
+Status Runtime::op_begin(SiteId site, std::span<const Operand> operands, std::uint8_t flags, GraphPlace graph) {
   Impl& m = *the_impl_;
   if (m.in_child.load(std::memory_order_relaxed)) return {};
   ThreadSlot& slot = m.slot();
   std::lock_guard guard(m.lock);
-  Status status = m.begin_op(slot, site, operands, (flags & trace::kInBackward) != 0);
+  Status status = m.begin_op(slot, site, operands, (flags & trace::kInBackward) != 0, graph);
   if (m.recorder != nullptr && status.ok()) [[unlikely]] {
     ++slot.recorded;
-    m.recorder->op_begin(monotonic_now(), slot.id, site, flags, operands);
+    m.recorder->op_begin(monotonic_now(), slot.id, site, flags, graph, operands);
   }
   return status;
 }
 
-Status Runtime::Impl::begin_op(ThreadSlot& slot, SiteId site, std::span<const Operand> operands, bool in_backward) {
+Status Runtime::Impl::begin_op(ThreadSlot& slot, SiteId site, std::span<const Operand> operands, bool in_backward,
+                               GraphPlace graph) {
   if (io_error_pending && slot.depth == 0) {  // not half-way through an op that began
     io_error_pending = false;
     if (slot.expects) scratch_is_back(slot);
@@ -252,6 +252,7 @@ Status Runtime::Impl::begin_op(ThreadSlot& slot, SiteId site, std::span<const Op
   input.thread = slot.id;
   input.site = site;
   input.in_backward = in_backward;
+  input.graph = graph;
   input.operands = refs;
   const bool watching = engine->watching();
   if (watching) input.now = monotonic_now();
@@ -481,6 +482,7 @@ Stats Runtime::stats() const {
   s.mechanism = m.mover->name();
   s.policy = m.options.policy;
   s.foresight = m.engine->foresight();
+  m.tell_pilot(s);
   s.spill_dir = m.options.spill_dir;
   if (m.spill) s.warning = m.spill->warning();
   s.disk_size = m.spill ? m.spill->disk_size() : 0;

@@ -39,6 +39,7 @@ struct RuntimeOptions {
   Bytes budget = 0;             // bytes of tensors in RAM, page pool and in-flight reads included
   Bytes process_budget = 0;     // > 0: for all that the process holds in RAM; `budget` follows from it
   std::string policy = "lookahead";
+  std::string pilot;            // path of a model that policy pilot begins with (traces/pilot_file.h); empty: none
   std::string spill_dir;        // empty: $TMPDIR, else /var/tmp
   Bytes spill_limit = 0;        // 0: what the file system has free
   std::uint64_t disk_write_limit = 0;  // bytes a second on average; 0: none
@@ -91,6 +92,8 @@ struct Stats {
   Nanos held_back = 0;          // time in which needed writes waited for that limit
   Bytes verified_bytes = 0;     // hashed, when written or when they came back
   Nanos verify = 0;             // what that took, on I/O threads
+  std::int64_t pilot_ops = 0, pilot_known_ops = 0;  // of the first steps; those that the pilot's model knew
+  bool pilot_given_up = false;  // too few were: it has begun anew
   Bytes process_budget = 0, process_peak = 0;  // of resident bytes, as looked at every 5 ms
   std::vector<UntrackedBytes> untracked;       // largest rises that were no tensors, by op site
 };
@@ -148,7 +151,7 @@ class Runtime {
   // Marks the start of an op on this thread: makes every operand resident and pins it, all or
   // nothing. Nests: the caller's pins are suspended until the inner op ends. May block. On error
   // nothing is pinned and the op must not run, nor op_end be called. `flags`: trace::OpFlag.
-  Status op_begin(SiteId site, std::span<const Operand> operands, std::uint8_t flags);
+  Status op_begin(SiteId site, std::span<const Operand> operands, std::uint8_t flags, GraphPlace graph = 0);
   // Ends the innermost op of this thread; what was born inside it becomes evictable.
   void op_end() noexcept;
 

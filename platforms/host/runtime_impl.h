@@ -17,6 +17,7 @@
 #include "core/engine/engine.h"
 #include "core/trace/decision_log.h"
 #include "core/trace/timeline.h"
+#include "planners/registry/policies.h"
 #include "platforms/host/clock.h"
 #include "platforms/host/io_pool.h"
 #include "platforms/host/machine_error.h"
@@ -108,6 +109,8 @@ struct Runtime::Impl {
   // --- set-up (runtime.cpp)
   static Result<std::unique_ptr<Impl>> make(const RuntimeOptions& options);
   Status start(const RuntimeOptions& options);
+  Policy make_chosen_policy();
+  void tell_pilot(Stats& stats) const;
   void fit_into_budget(std::unique_lock<RuntimeLock>& guard);
   Status stop();
   Status bring_back();                       // the greater part of stop()
@@ -150,7 +153,8 @@ struct Runtime::Impl {
   Error budget_error(Bytes needed, const char* doing, SiteId site);
   Error told_in_op(Error error, const char* doing, SiteId site);
   Status wait(ThreadSlot& slot, trace::WaitCause cause, const char* doing, Nanos since);
-  Status begin_op(ThreadSlot& slot, SiteId site, std::span<const Operand> operands, bool in_backward);
+  Status begin_op(ThreadSlot& slot, SiteId site, std::span<const Operand> operands, bool in_backward,
+                  GraphPlace graph);
   void end_op(ThreadSlot& slot);
   Status room_below(Bytes bytes);
   void counts(ExtentId id, bool alive);
@@ -245,6 +249,7 @@ struct Runtime::Impl {
   const char* adopted_end = nullptr;
   std::unordered_map<SiteId, std::string> names;
   std::map<ExtentId, Held> held;                // by pin()
+  std::string pilot_model;  // its name; empty: none
   std::unique_ptr<DecisionLog> log;
   std::FILE* log_file = nullptr;
   std::unique_ptr<TraceRecorder> recorder;         // null: nothing is recorded

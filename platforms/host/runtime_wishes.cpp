@@ -60,7 +60,7 @@ Result<Pins> Runtime::pin(const void* address, std::size_t bytes) {
   ThreadSlot& slot = m.slot();
   std::lock_guard guard(m.lock);
   for (bool done = false; !done;) {
-    if (Status status = m.begin_op(slot, 0, {&operand, 1}, false); !status) return status.error();
+    if (Status status = m.begin_op(slot, 0, {&operand, 1}, false, 0); !status) return status.error();
     done = m.try_pin(operand, pins);
     m.end_op(slot);
   }

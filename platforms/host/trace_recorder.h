@@ -41,9 +41,10 @@ class TraceRecorder {
   // --- under the lock. Ranges of bytes may lie anywhere: what is no storage of the trace is left out.
 
   // The op runs from `now` on: it has waited for its operands before. `flags`: trace::OpFlag.
-  void op_begin(Nanos now, ThreadId thread, SiteId site, std::uint8_t flags,
+  void op_begin(Nanos now, ThreadId thread, SiteId site, std::uint8_t flags, GraphPlace graph,
                 std::span<const Operand> operands) noexcept {
     put(Raw::kOpBegin, now, thread, flags, site);
+    if (graph != 0) put(Raw::kPlace, now, thread, 0, graph);
     for (const Operand& operand : operands) {
       trace::RawEvent& raw = next();
       raw.a = reinterpret_cast<std::uintptr_t>(operand.address);

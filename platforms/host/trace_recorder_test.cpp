@@ -70,7 +70,7 @@ TEST_F(TraceRecorderTest, WhatHappenedIsInTheTrace) {
   recorder->sample(t, 0, {{"length", {12}}});
   recorder->wait(t, 0, trace::WaitCause::kOperands, 1);
   const Operand operands[] = {{at(0x100000), 4096, Access::kRead}, {at(0x999), 1, Access::kRead}};
-  recorder->op_begin(t, 0, 7, trace::kInBackward, operands);
+  recorder->op_begin(t, 0, 7, trace::kInBackward, graph_place(7, 3), operands);
   recorder->birth(t, 0, at(0x200000), 100);
   recorder->op_end(t + 5, 0);
   recorder->untracked(t, 0, 7, 4096);
@@ -105,7 +105,7 @@ TEST_F(TraceRecorderTest, ThreadsAndSmallBuffers) {
         const Operand operands[] = {{address, 64, Access::kWrite}, {address + 64, 8, Access::kRead}};
         std::lock_guard guard(lock);
         recorder->birth(now(), id, address, 4096);
-        recorder->op_begin(now(), id, id, 0, operands);
+        recorder->op_begin(now(), id, id, 0, 0, operands);
         recorder->op_end(now(), id);
         if (i % 50 == 0) recorder->name_site(now(), id, static_cast<SiteId>(i), "op " + std::to_string(i));
         if (i % 10 == 0) recorder->step(now(), id);
@@ -136,7 +136,7 @@ TEST_F(TraceRecorderTest, AnOpOfMoreOperandsThanABufferHolds) {
   auto recorder = create(16);
   recorder->birth(now(), 0, at(0x10000), 4096);
   const std::vector<Operand> operands(1000, Operand{at(0x10000), 64, Access::kRead});
-  recorder->op_begin(now(), 0, 1, 0, operands);
+  recorder->op_begin(now(), 0, 1, 0, 0, operands);
   recorder->op_end(now(), 0);
   ASSERT_TRUE(recorder->finish(now()).ok());
   std::size_t seen = 0;
@@ -192,7 +192,7 @@ TEST_F(TraceRecorderTest, Cost) {
   for (int round = 0; round < 20; ++round) {
     Nanos since = now();
     for (int i = 0; i < kOps; ++i) {
-      recorder->op_begin(now(), 0, static_cast<SiteId>(i), 0, operands);
+      recorder->op_begin(now(), 0, static_cast<SiteId>(i), 0, 0, operands);
       recorder->op_end(now(), 0);
     }
     with_clock = std::min(with_clock, now() - since);
@@ -200,7 +200,7 @@ TEST_F(TraceRecorderTest, Cost) {
     usleep(20000);  // the other thread takes it
     since = now();
     for (int i = 0; i < kOps; ++i) {
-      recorder->op_begin(since + i, 0, static_cast<SiteId>(i), 0, operands);
+      recorder->op_begin(since + i, 0, static_cast<SiteId>(i), 0, 0, operands);
       recorder->op_end(since + i, 0);
     }
     without = std::min(without, now() - since);

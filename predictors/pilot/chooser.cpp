@@ -10,12 +10,12 @@ namespace outsize::pilot {
 namespace {
 
 constexpr float kSurely = 4;  // logarithm of how much more a rule gives the way it points at
-constexpr std::size_t kCountMax = 64;
+constexpr std::size_t kCounts = 65;
 
 // Logarithms of counts, with a little for what never came.
-const std::array<float, kCountMax + 1> kLogOfCount = [] {
-  std::array<float, kCountMax + 1> logs;
-  for (std::size_t i = 0; i <= kCountMax; ++i) logs[i] = std::log(static_cast<float>(i) + 0.05F);
+const std::array<float, kCounts> kLogOfCount = [] {
+  std::array<float, kCounts> logs;
+  for (std::size_t i = 0; i < kCounts; ++i) logs[i] = std::log(static_cast<float>(i) + 0.05F);
   return logs;
 }();
 
@@ -29,6 +29,29 @@ Chooser::OfClass& Chooser::of_class(ClassId choice) {
 Chooser::Qualities& Chooser::of_node(NodeId node) {
   if (node >= nodes_.size()) nodes_.resize(node + 1 + node / 2);
   return nodes_[node];
+}
+
+Chooser::Symbol Chooser::symbol_of(const Network& network, NodeId node) {
+  const Token relative = network[node].relative;
+  return relative == 0 ? node : kRelative | static_cast<Symbol>(relative);
+}
+
+// kNobody where it never came after this op.
+NodeId Chooser::node_of(const Standing& standing, Symbol symbol) {
+  if ((symbol & kRelative) == 0) return symbol;
+  for (const Way& way : standing.network[standing.at].ways) {
+    if (symbol_of(standing.network, way.to) == symbol) return way.to;
+  }
+  return kNobody;
+}
+
+std::size_t Chooser::index_of(Symbol symbol) const {
+  if ((symbol & kRelative) == 0) {
+    const std::size_t index = symbol < index_.size() ? index_[symbol] : kNobody;
+    return index < count_ && to_[index] == symbol ? index : kWaysMax;
+  }
+  const auto at = std::find(symbol_.begin(), symbol_.begin() + static_cast<std::ptrdiff_t>(count_), symbol);
+  return at == symbol_.begin() + static_cast<std::ptrdiff_t>(count_) ? kWaysMax : static_cast<std::size_t>(at - symbol_.begin());
 }
 
 // Where steps went from here, the most frequent if there are too many; and where they went from elsewhere at such a
@@ -48,11 +71,15 @@ std::size_t Chooser::ways(const Standing& standing) {
   const std::size_t known = count;
   for (const NodeId member : network.members(network.choice_after(network[standing.at]))) {
     if (count == kWaysMax) break;
+    if (network[member].relative != 0) continue;  // it belongs to another branch
     if (!(network[member].backward ? backward : forward)) continue;
     if (std::find(to_.data(), to_.data() + known, member) == to_.data() + known) to_[count++] = member;
   }
   if (index_.size() < network.nodes()) index_.resize(network.nodes() + network.nodes() / 2, kNobody);
-  for (std::size_t i = 0; i < count; ++i) index_[to_[i]] = static_cast<std::uint32_t>(i);
+  for (std::size_t i = 0; i < count; ++i) {
+    index_[to_[i]] = static_cast<std::uint32_t>(i);
+    symbol_[i] = symbol_of(network, to_[i]);
+  }
   return count;
 }
 
@@ -63,16 +90,21 @@ float Chooser::weight_of(const Quality& quality) {
 
 // Without what is common to all ways, which a softmax does not see.
 void Chooser::advise(std::uint64_t key, Advice& out) const {
+  static_assert(kLogOfCount.size() == kCountMax + 1);
   const auto at = contexts_.find(key);
-  out.any = at != contexts_.end();
+  advise(at == contexts_.end() ? std::span<const Count>() : at->second, out);
+}
+
+void Chooser::advise(std::span<const Count> counts, Advice& out) const {
+  out.any = !counts.empty();
   if (!out.any) {
     out.weight = 0;
     return;
   }
   std::fill_n(out.log.begin(), count_, kLogOfCount[0]);
-  for (const Way& way : at->second) {
+  for (const Count& way : counts) {
     const std::size_t index = index_of(way.to);
-    if (index < count_) out.log[index] = kLogOfCount[std::min<std::size_t>(way.count, kCountMax)];
+    if (index < count_) out.log[index] = kLogOfCount[std::min(way.count, kCountMax)];
   }
 }
 
@@ -95,40 +127,19 @@ std::uint64_t Chooser::times_key(const Standing& standing) {
   return mix(mix(standing.at, std::min(standing.instances.times(standing.at), kTimesMax)), 8);
 }
 
-// How a feature is read: `reader` is its number times kFeatureAdvisers and which way.
-std::uint64_t Chooser::feature_key(const Standing& standing, ClassId choice, std::size_t reader, bool& any) const {
-  const Feature* const found = standing.sample.row(reader / kFeatureAdvisers);
-  any = found != nullptr;
-  if (!any) return 0;
-  const Feature& feature = *found;
-  const std::int64_t own = standing.trail.count(choice);
-  const auto less = [own](std::int64_t than) {
-    constexpr std::int64_t kFar = std::int64_t{1} << 40;
-    return std::clamp<std::int64_t>(own - std::clamp(than, -kFar, kFar), -2, 2);
-  };
-  const std::size_t how = reader % kFeatureAdvisers;
-  std::int64_t value = 0;
-  any = !feature.values.empty();
-  switch (how) {
-    case 0: value = value_at(feature, static_cast<std::uint64_t>(own)); any = feature.values.size() > 1; break;
-    case 1:
-    case 2: {
-      const Trail::Visit around = standing.trail.around(choice, how - 1);
-      any = feature.values.size() > 1 && around.choice != kNobody;
-      value = value_at(feature, around.index);
-      break;
-    }
-    case 3: value = value_at(feature, 0); break;
-    case 4: value = less(value_at(feature, 0)); break;
-    default: value = less(static_cast<std::int64_t>(feature.values.size())); break;
-  }
-  const std::uint64_t key = mix(mix(choice, feature.name), how + 16);
-  return mix(key, static_cast<std::uint64_t>(value));
+std::optional<std::uint64_t> Chooser::best_key(const Standing& standing, ClassId choice, const OfClass& of,
+                                               std::size_t i) const {
+  if (!options_.sample || of.best[i] >= of.readers.size()) return std::nullopt;
+  return read_at(standing.sample, standing.trail, choice, of.best[i]);
 }
 
-// When what backward returns to with `node` was made or used by forward. Weights tell, where there are any: on the rest
+// When what backward returns to with `node` was made or used by forward. Autograd's nodes tell, else weights, where there are any: on the rest
 // another may work as well.
 std::uint64_t Chooser::made(const Standing& standing, const Node& node) {
+  if (node.returns_to != kNobody) {
+    const Instance* const top = standing.instances.top(node.returns_to);
+    return top == nullptr ? 0 : top->since;
+  }
   std::uint64_t weights = 0, rest = 0;
   bool has_weights = false;
   for (const ThingId use : node.uses_now()) {
@@ -210,16 +221,11 @@ void Chooser::hear(const Standing& standing, ClassId choice, OfClass& of, bool a
   }
   if (!options_.markov) advice_[kTimes].weight = 0;
   if (all || advice_[kTimes].weight > kFaint) advise(times_key(standing), advice_[kTimes]);
-  const std::size_t readers = standing.sample.rows() * kFeatureAdvisers;
   for (std::size_t i = 0; i < kBest; ++i) {
     Advice& advice = advice_[kSample + i];
-    advice.weight = 0;
-    if (!options_.sample || of.best[i] >= std::min(readers, of.features.size())) continue;
-    bool any = false;
-    const std::uint64_t key = feature_key(standing, choice, of.best[i], any);
-    if (!any || (i > 0 && of.best[i] == of.best[0])) continue;
-    advice.weight = weight_of(of.features[of.best[i]]);
-    if (all || advice.weight > kFaint) advise(key, advice);
+    const auto key = best_key(standing, choice, of, i);
+    advice.weight = key ? weight_of(of.readers[of.best[i]]) : 0;
+    if (key && (all || advice.weight > kFaint)) advise(*key, advice);
   }
   if (all || advice_[kLatest].weight > kFaint) hear_latest(standing, advice_[kLatest]);
   if (all || advice_[kThere].weight > kFaint) hear_there(standing, advice_[kThere]);
@@ -243,16 +249,16 @@ void Chooser::mix_advice() {
 }
 
 // What mostly came there; kNobody where nothing did, or now this and now that.
-NodeId Chooser::mostly(std::uint64_t key) const {
+NodeId Chooser::mostly(const Standing& standing, std::uint64_t key) const {
   const auto at = contexts_.find(key);
   if (at == contexts_.end()) return kNobody;
-  Way most;
+  Count most;
   std::uint32_t all = 0;
-  for (const Way& way : at->second) {
+  for (const Count& way : at->second) {
     all += way.count;
     if (way.count > most.count) most = way;
   }
-  return most.count * 8 > all * 7 ? most.to : kNobody;
+  return most.count * 8 > all * 7 ? node_of(standing, most.to) : kNobody;
 }
 
 // Where one adviser has hardly ever been wrong there is no need to hear the others.
@@ -261,16 +267,13 @@ NodeId Chooser::surely(const Standing& standing, ClassId choice, OfClass& of) {
   const Qualities& here = of_node(standing.at);
   for (std::size_t order = 0; options_.markov && order <= Trail::kOrders; ++order) {
     if (!sure(here[kMarkov + order])) continue;
-    if (const NodeId to = mostly(markov_key(standing, order)); to != kNobody) return to;
+    if (const NodeId to = mostly(standing, markov_key(standing, order)); to != kNobody) return to;
   }
   if (options_.markov && sure(here[kTimes])) {
-    if (const NodeId to = mostly(times_key(standing)); to != kNobody) return to;
+    if (const NodeId to = mostly(standing, times_key(standing)); to != kNobody) return to;
   }
-  const std::size_t readers = std::min(standing.sample.rows() * kFeatureAdvisers, of.features.size());
-  if (!options_.sample || of.best[0] >= readers || !sure(of.features[of.best[0]])) return kNobody;
-  bool any = false;
-  const std::uint64_t key = feature_key(standing, choice, of.best[0], any);
-  return any ? mostly(key) : kNobody;
+  const auto key = best_key(standing, choice, of, 0);
+  return key && sure(of.readers[of.best[0]]) ? mostly(standing, *key) : kNobody;
 }
 
 std::size_t Chooser::likeliest() const {
@@ -295,7 +298,6 @@ Choice Chooser::choose(const Standing& standing) {
 void Chooser::judge(Quality& quality, const Advice& advice, std::size_t way) const {
   bool right = true;
   for (std::size_t i = 0; i < count_; ++i) right = right && (i == way || advice.log[i] < advice.log[way]);
-  constexpr std::uint32_t kMemory = 48;
   quality.asked = std::min(quality.asked + 1, kMemory);
   quality.right += ((right ? 1.0F : 0.0F) - quality.right) / static_cast<float>(quality.asked);
 }
@@ -312,10 +314,11 @@ void Chooser::judge_rule(const Network& network, std::size_t rule, NodeId to) {
   in_vain_[to][rule - kLatest] = 0;
 }
 
-void Chooser::learn(const Standing& standing, NodeId to) {
+void Chooser::learn(const Standing& standing, NodeId node) {
   const ClassId choice = standing.network.choice_after(standing.network[standing.at]);
   if (choice == kNobody) return;
   count_ = this->ways(standing);
+  const Symbol to = symbol_of(standing.network, node);
   const std::size_t way = index_of(to);
   OfClass& of = of_class(choice);
   if (way < count_) {
@@ -326,9 +329,9 @@ void Chooser::learn(const Standing& standing, NodeId to) {
     judge_heard(standing, of, way);
     descend(way);
   }
-  learn_features(standing, of, choice, to, way);
-  for (std::size_t order = 0; order <= Trail::kOrders; ++order) count(markov_key(standing, order), to);
-  count(times_key(standing), to);
+  learn_sample(standing, of, choice, to, way);
+  for (std::size_t order = 0; order <= Trail::kOrders; ++order) count(context(markov_key(standing, order)), to);
+  count(context(times_key(standing)), to);
   ++of.choices;
 }
 
@@ -344,7 +347,7 @@ void Chooser::judge_heard(const Standing& standing, OfClass& of, std::size_t way
 
 // A step down the slope of the cross entropy.
 void Chooser::descend(std::size_t way) {
-  constexpr float kRate = 0.02F, kWeightMax = 4;
+  constexpr float kRate = 0.02F;
   for (std::size_t a = 0; a < kHeard; ++a) {
     const Advice& advice = advice_[a];
     if (advice.weight <= kFaint) continue;
@@ -354,44 +357,67 @@ void Chooser::descend(std::size_t way) {
   }
 }
 
-// All features where a class is new, and now and then; else those that are heard.
-void Chooser::learn_features(const Standing& standing, OfClass& of, ClassId choice, NodeId to, std::size_t way) {
-  constexpr std::uint64_t kNew = 64, kNowAndThen = 8;
-  const std::size_t readers = standing.sample.rows() * kFeatureAdvisers;
-  if (readers > of.features.size()) of.features.resize(readers);
-  const bool all = of.choices < kNew || of.choices % kNowAndThen == 0;
+// All readers where a class is new, and now and then while nobody is nearly always right; else those that are heard. Places
+// are many: they are tried for so long only.
+void Chooser::learn_sample(const Standing& standing, OfClass& of, ClassId choice, Symbol to, std::size_t way) {
+  constexpr std::uint64_t kNew = 64, kPlacesNew = 256, kNowAndThen = 8, kAnew = 1024;
+  if (standing.sample.rows() == 0) return;
+  if (readers(standing.sample) > of.readers.size()) of.readers.resize(readers(standing.sample));
   Advice advice;
-  for (std::size_t reader = 0; reader < readers; ++reader) {
-    if (!all && std::find(of.best.begin(), of.best.end(), reader) == of.best.end()) continue;
-    bool any = false;
-    const std::uint64_t key = feature_key(standing, choice, reader, any);
-    if (!any) continue;
-    advise(key, advice);
-    if (way < count_ && advice.any) judge(of.features[reader], advice, way);
-    count(key, to);
-  }
-  if (!all || readers == 0) return;
-  const auto better = [&of](std::uint32_t a, std::uint32_t b) {
-    return weight_of(of.features[a]) > weight_of(of.features[b]);
+  const auto learn = [&](Reader reader) {
+    const auto key = read_at(standing.sample, standing.trail, choice, reader);
+    if (!key) return;
+    Counts& counts = context(*key);
+    advise(counts, advice);
+    if (way < count_ && advice.any) judge(of.readers[reader], advice, way);
+    count(counts, to);
   };
-  for (std::uint32_t reader = 0; reader < readers; ++reader) {
-    if (reader == of.best[0] || reader == of.best[1]) continue;
-    if (better(reader, of.best[0])) {
-      of.best[1] = std::exchange(of.best[0], reader);
-    } else if (of.best[1] == of.best[0] || better(reader, of.best[1])) {
-      of.best[1] = reader;
-    }
+  const std::uint64_t age = of.choices % kAnew;
+  const bool is_told = told(of);
+  const Reader from = age < kPlacesNew && !is_told ? 0 : kPlaces;
+  const bool all = age < kNew || (age % kNowAndThen == 0 && !is_told);
+  const Reader end = all ? readers(standing.sample) : kPlaces;
+  for (Reader reader = from; reader < end; ++reader) learn(reader);
+  for (const Reader best : of.best) {
+    if (best != kNoReader && (best < from || best >= end)) learn(best);
   }
-  if (better(of.best[1], of.best[0])) std::swap(of.best[0], of.best[1]);
+  if (all) pick_best(of);
+  else std::sort(of.best.begin(), of.best.end(), [&of](Reader a, Reader b) { return better(of, a, b); });
 }
 
-void Chooser::count(std::uint64_t key, NodeId to) {
+// Somebody is nearly always right.
+bool Chooser::told(const OfClass& of) {
+  const auto tells = [](const Quality& quality) { return quality.right >= 0.95F && quality.asked >= 16; };
+  const Reader best = of.best[0];
+  return (best != kNoReader && tells(of.readers[best])) || std::any_of(of.fixed.begin(), of.fixed.end(), tells);
+}
+
+bool Chooser::better(const OfClass& of, Reader a, Reader b) {
+  const float first = a == kNoReader ? -1 : weight_of(of.readers[a]);
+  const float second = b == kNoReader ? -1 : weight_of(of.readers[b]);
+  return first != second ? first > second : a < b;
+}
+
+void Chooser::pick_best(OfClass& of) {
+  of.best.fill(kNoReader);
+  for (Reader reader = 0; reader < of.readers.size(); ++reader) {
+    if (of.readers[reader].asked == 0 || !better(of, reader, of.best.back())) continue;
+    auto at = of.best.end() - 1;
+    for (; at != of.best.begin() && better(of, reader, at[-1]); --at) *at = at[-1];
+    *at = reader;
+  }
+}
+
+Chooser::Counts& Chooser::context(std::uint64_t key) {
   if (contexts_.size() >= kContextsMax) forget();
-  Counts& counts = contexts_[key];
-  for (Way& way : counts) {
+  return contexts_[key];
+}
+
+void Chooser::count(Counts& counts, Symbol to) {
+  for (Count& way : counts) {
     if (way.to != to) continue;
     if (++way.count < kCountMax) return;
-    for (Way& each : counts) each.count = (each.count + 1) / 2;
+    for (Count& each : counts) each.count = (each.count + 1) / 2;
     return;
   }
   if (counts.size() < kWaysMax) counts.push_back({to, 1});
@@ -402,17 +428,17 @@ void Chooser::forget() {
   while (contexts_.size() >= kContextsMax / 4 * 3) {
     for (auto context = contexts_.begin(); context != contexts_.end();) {
       Counts& counts = context->second;
-      for (Way& way : counts) way.count /= 2;
-      std::erase_if(counts, [](const Way& way) { return way.count == 0; });
+      for (Count& way : counts) way.count /= 2;
+      std::erase_if(counts, [](const Count& way) { return way.count == 0; });
       context = counts.empty() ? contexts_.erase(context) : std::next(context);
     }
   }
 }
 
 Bytes Chooser::table_bytes() const {
-  constexpr std::size_t kContext = sizeof(std::uint64_t) + sizeof(Counts) + 2 * sizeof(Way) + 2 * sizeof(void*);
+  constexpr std::size_t kContext = sizeof(std::uint64_t) + sizeof(Counts) + 2 * sizeof(Count) + 2 * sizeof(void*);
   std::size_t bytes = contexts_.size() * kContext + classes_.size() * sizeof(OfClass);
-  for (const OfClass& of : classes_) bytes += of.features.size() * sizeof(Quality);
+  for (const OfClass& of : classes_) bytes += of.readers.size() * sizeof(Quality);
   return static_cast<Bytes>(bytes + nodes_.size() * (sizeof(Qualities) + kRules + sizeof(std::uint32_t)));
 }
 

@@ -2,9 +2,9 @@
 // et al., HPCA 2024), whose pilot sees the sample, the network's blocks and its base type; the model is ours.
 //
 // Several *advisers* each give every way a probability: what followed after the last 0 to 3 choices; what followed the
-// how-manieth run of this op in the step; what followed where the sample had this value at this place, the place being
-// how often there was such a choice since the sample came, or where the choice stands that this one lies within; the
-// ways whose things were made latest (backward returns in reverse); the next in order of those whose things are there, or were used in this step (optimizers). How often
+// how-manieth run of this op in the step; what followed where the sample had this value (readers.h; the two ways of
+// reading it that were right most often are heard); the ways whose things were made latest (backward returns in
+// reverse); the next in order of those whose things are there, or were used in this step (optimizers). How often
 // each was right is kept by class of choices. A softmax over ways of their logarithms, weighed by that and by weights
 // that all choices of all networks share, decides; the weights learn by gradient descent from every choice that is
 // seen: a mixture of context models as in lossless compression (Mahoney, Adaptive weighing of context models, 2005).
@@ -15,11 +15,13 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "predictors/pilot/instances.h"
 #include "predictors/pilot/network.h"
+#include "predictors/pilot/readers.h"
 #include "predictors/pilot/sample.h"
 #include "predictors/pilot/trail.h"
 
@@ -51,8 +53,15 @@ class Chooser {
   // kNobody where nothing ever came after.
   Choice choose(const Standing& standing);
   // It went there.
-  void learn(const Standing& standing, NodeId to);
+  void learn(const Standing& standing, NodeId node);
   Bytes table_bytes() const;
+  // As part of a saved model, beside a network of so many nodes. A new one is loaded; what has been refused
+  // leaves it of no use.
+  void save(ModelWriter& out, std::size_t nodes) const;
+  void load(ModelReader& in, const Network& network);
+  std::size_t contexts() const { return contexts_.size(); }
+  // Of another network nothing else helps.
+  void keep_weights_alone();
 
   struct Score {
     std::uint64_t choices = 0, right = 0;
@@ -63,9 +72,11 @@ class Chooser {
  private:
   static constexpr std::size_t kWaysMax = 64;
   static constexpr std::size_t kContextsMax = 1U << 18;
-  static constexpr std::size_t kFeatureAdvisers = 6;  // for each feature of the sample
-  static constexpr std::size_t kBest = 2;             // of these are heard
+  static constexpr std::size_t kBest = 2;  // readers are heard
   enum Heard : std::size_t { kMarkov = 0, kTimes = 4, kSample = 5, kLatest = 7, kThere = 8, kUsed = 9, kHeard = 10 };
+  static constexpr std::uint32_t kMemory = 48;  // of a quality: choices
+  static constexpr std::uint32_t kCountMax = 64;
+  static constexpr float kWeightMax = 4;
   static constexpr float kFaint = 0.05F;  // of less weight no adviser is heard
 
   struct Quality {
@@ -81,22 +92,36 @@ class Chooser {
   static constexpr std::size_t kRules = kHeard - kLatest;
   static constexpr std::uint8_t kTriesMax = 2;
   using Qualities = std::array<Quality, kHeard>;
+  static constexpr Reader kNoReader = 0xffffffffU;
   struct OfClass {
+    OfClass() { best.fill(kNoReader); }
     Qualities fixed{};
-    std::vector<Quality> features;              // by feature and how it is read
-    std::array<std::uint32_t, kBest> best{};    // of features
+    std::vector<Quality> readers;               // by reader
+    std::array<Reader, kBest> best{};           // the best first; kNoReader where there are fewer
     std::uint64_t choices = 0;
   };
-  using Counts = std::vector<Way>;
+  // What contexts count: nodes, and of those that are named after the branch they follow the name without it, so that what
+  // comes after one branch is known from what came after the others.
+  using Symbol = std::uint32_t;
+  static constexpr Symbol kRelative = 1U << 31;
+  static Symbol symbol_of(const Network& network, NodeId node);
+  static NodeId node_of(const Standing& standing, Symbol symbol);
+  struct Count {
+    Symbol to = 0;
+    std::uint32_t count = 0;
+  };
+  using Counts = std::vector<Count>;
 
-  NodeId mostly(std::uint64_t key) const;
+  static void save(ModelWriter& out, const Quality& quality);
+  static void load(ModelReader& in, Quality& quality);
+  void save_nodes(ModelWriter& out, std::size_t nodes) const;
+  void load_nodes(ModelReader& in, std::size_t nodes);
+  void load_contexts(ModelReader& in, std::size_t nodes);
+  NodeId mostly(const Standing& standing, std::uint64_t key) const;
   NodeId surely(const Standing& standing, ClassId choice, OfClass& of);
   std::size_t ways(const Standing& standing);
   void hear(const Standing& standing, ClassId choice, OfClass& of, bool all);
-  std::size_t index_of(NodeId node) const {
-    const std::size_t index = node < index_.size() ? index_[node] : kNobody;
-    return index < count_ && to_[index] == node ? index : kWaysMax;
-  }
+  std::size_t index_of(Symbol symbol) const;
   static std::uint64_t times_key(const Standing& standing);
   static std::uint64_t made(const Standing& standing, const Node& node);
   void hear_latest(const Standing& standing, Advice& out) const;
@@ -104,6 +129,7 @@ class Chooser {
   void hear_used(const Standing& standing, Advice& out) const;
   void point_at(std::size_t way, Advice& out) const;
   void advise(std::uint64_t key, Advice& out) const;
+  void advise(std::span<const Count> counts, Advice& out) const;
   bool run_was_used(const Standing& standing, NodeId node) const;
   void mix_advice();
   std::size_t likeliest() const;
@@ -115,9 +141,14 @@ class Chooser {
   void judge_rule(const Network& network, std::size_t rule, NodeId to);
   void judge(Quality& quality, const Advice& advice, std::size_t way) const;
   std::uint64_t markov_key(const Standing& standing, std::size_t order) const;
-  std::uint64_t feature_key(const Standing& standing, ClassId choice, std::size_t reader, bool& any) const;
-  void learn_features(const Standing& standing, OfClass& of, ClassId choice, NodeId to, std::size_t way);
-  void count(std::uint64_t key, NodeId to);
+  // The key under which the `i`-th best reader of a class sees this choice.
+  std::optional<std::uint64_t> best_key(const Standing& standing, ClassId choice, const OfClass& of, std::size_t i) const;
+  void learn_sample(const Standing& standing, OfClass& of, ClassId choice, Symbol to, std::size_t way);
+  static void pick_best(OfClass& of);
+  static bool told(const OfClass& of);
+  static bool better(const OfClass& of, Reader a, Reader b);
+  Counts& context(std::uint64_t key);
+  static void count(Counts& counts, Symbol to);
   void forget();
   OfClass& of_class(ClassId choice);
   Qualities& of_node(NodeId node);
@@ -134,6 +165,7 @@ class Chooser {
   Score score_;
   // of the choice that is thought about
   std::array<NodeId, kWaysMax> to_{};
+  std::array<Symbol, kWaysMax> symbol_{};
   std::size_t count_ = 0;
   std::vector<std::uint32_t> index_;  // by node: in to_, where it is there
   std::array<Advice, kHeard> advice_;

@@ -5,12 +5,13 @@
 
 namespace outsize::pilot {
 
-NodeId Network::node(Token token, bool backward) {
+NodeId Network::node(Token token, bool backward, Token relative) {
   if (nodes_.size() >= kNodesMax && !index_.contains(token)) token = kTooMany;
   const auto [at, fresh] = index_.try_emplace(token, static_cast<NodeId>(nodes_.size()));
   if (fresh) {
     Node& node = nodes_.emplace_back();
     node.token = token;
+    node.relative = token == kTooMany ? 0 : relative;
     node.backward = backward;
   }
   return at->second;
@@ -24,6 +25,15 @@ ThingId Network::lasting(Role role) {
   const auto [at, fresh] = lasting_.try_emplace(role, static_cast<ThingId>(things_.size()));
   if (fresh) things_.push_back({role});
   return at->second;
+}
+
+ThingId Network::graph_node(NodeId id) {
+  Node& node = nodes_[id];
+  if (node.makes == kNobody && things_.size() < kThingsMax) {
+    node.makes = static_cast<ThingId>(things_.size());
+    things_.push_back({kNoRole, id, 0});
+  }
+  return node.makes;
 }
 
 ThingId Network::birth(NodeId id, std::size_t order, Bytes bytes) {

@@ -2,7 +2,7 @@
 // works on, bears and sees die, how long it takes and what came after it.
 //
 // *Things* are what ops work on, told so that it means something in another step: what lasts, by its role; what a
-// step bears, by the node that bore it and the how-manieth birth there it was; where an op works now on this and now on
+// step bears, by the node that bore it and the how-manieth birth there it was, nodes of autograd's graph among it; where an op works now on this and now on
 // that, by all of them. Of one thing there may be several at a
 // time, one for each time that its node ran (instances.h).
 //
@@ -21,6 +21,8 @@ namespace outsize::pilot {
 using NodeId = std::uint32_t;
 using ThingId = std::uint32_t;
 using ClassId = std::uint32_t;
+class ModelReader;  // model.h
+class ModelWriter;
 inline constexpr std::uint32_t kNobody = 0xffffffffU;
 
 struct Thing {
@@ -38,6 +40,7 @@ struct Way {
 
 struct Node {
   Token token = 0;
+  Token relative = 0;            // without its anchor (Tokens::relative); 0 of an anchor
   Nanos time = 0;                // until the next op
   std::vector<ThingId> uses;     // distinct, in operand order; as many as ever were, of which now
   std::uint32_t used = 0;        // are used
@@ -51,6 +54,9 @@ struct Node {
   ClassId choice = kNobody;      // it was chosen among several: their class (Network::class_of)
   std::uint64_t step = 0;        // in which it ran last
   std::uint32_t place = 0;       // among the members of its class
+  // Autograd's graph: the node that such an op makes, as a thing; and whose turn it is in backward when such an op runs.
+  ThingId makes = kNobody, returns_to = kNobody;
+  bool made = false;             // the last time it made one
   bool backward = false;
   bool again = false;            // it ran more than once in some step
 
@@ -65,12 +71,14 @@ class Network {
   static constexpr std::size_t kThingsMax = 1U << 19;
   static constexpr std::size_t kWaysMax = 256;  // of a node; beyond, the rarest makes way
 
-  NodeId node(Token token, bool backward);
+  NodeId node(Token token, bool backward, Token relative = 0);
   void used_forward(ThingId thing) { things_[thing].forward = true; }
   // kNobody where there are too many.
   ThingId lasting(Role role);
   // The `order`-th birth of `node`; kNobody where there are too many.
   ThingId birth(NodeId node, std::size_t order, Bytes bytes);
+  // The node of autograd's graph that such an op makes; kNobody where there are too many.
+  ThingId graph_node(NodeId node);
   // `node` works on these now; and has seen those die.
   void uses(NodeId node, std::span<const ThingId> things) {
     nodes_[node].used = static_cast<std::uint32_t>(things.size());
@@ -98,8 +106,15 @@ class Network {
   }
   std::size_t classes() const { return parents_.size(); }
   Bytes table_bytes() const;
+  // As part of a saved model. An empty one is loaded; what has been refused leaves it of no use.
+  void save(ModelWriter& out) const;
+  void load(ModelReader& in);
 
  private:
+  void load_thing(ModelReader& in, ThingId id);
+  void load_node(ModelReader& in, NodeId id);
+  void check_things(ModelReader& in) const;
+  void load_classes(ModelReader& in);
   ClassId find(ClassId id) const;
   void join(NodeId from, NodeId to);
   void order(NodeId id, std::uint64_t step);

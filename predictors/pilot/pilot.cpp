@@ -5,15 +5,13 @@
 namespace outsize::pilot {
 namespace {
 
-constexpr Token kStepEnds = 1;
-constexpr std::uint32_t kPlanOpsMin = 2048;
 constexpr Nanos kPlanOpNanos = 60;  // what planning an op takes, about
 constexpr Nanos kCreditMax = 10'000'000;
 
 }  // namespace
 
 PilotPredictor::PilotPredictor(const ExtentTable& table, const PilotOptions& options)
-    : table_(table), options_(options), chooser_(options.chooser) {
+    : table_(table), options_(options), chooser_(options.chooser), from_start_(options.early) {
   step_node_ = running_ = network_.node(kStepEnds, false);
   plan_ops_ = kPlanOpsMin;
 }
@@ -56,6 +54,31 @@ void PilotPredictor::end_op(Nanos now) {
   births_ = 0;
 }
 
+// The running op made a node of the graph if the next one to be made has another number now.
+void PilotPredictor::end_graph_node(std::uint32_t next) {
+  Node& node = network_[running_];
+  node.made = next_ != 0 && next != next_ && running_ != step_node_;
+  if (node.made) {
+    const ThingId thing = network_.graph_node(running_);
+    graph_.keep(next_, thing);
+    if (thing != kNobody) instances_.push(thing, {ops_, next_, false, true});
+  }
+  next_ = next;
+}
+
+Turn PilotPredictor::turn_of(std::uint32_t running) {
+  const ThingId thing = running == 0 ? kNobody : graph_.find(running);
+  const Turn turn{thing == kNobody ? 0 : network_[network_.thing(thing).node].token, running != turn_};
+  turn_ = running;
+  return turn;
+}
+
+void PilotPredictor::take_turn(NodeId node, const Turn& turn) {
+  const ThingId thing = turn.of != 0 && turn.begins ? graph_.find(turn_) : kNobody;
+  network_[node].returns_to = thing;
+  if (thing != kNobody) instances_.remove(thing, turn_);
+}
+
 void PilotPredictor::pass_to(NodeId node) {
   chooser_.learn(standing(), node);
   network_.pass(running_, node, step_);
@@ -66,6 +89,7 @@ void PilotPredictor::pass_to(NodeId node) {
 
 void PilotPredictor::on_op(const OpEvent& op) {
   end_op(op.now);
+  end_graph_node(next_node(op.graph));
   credit_ = std::min(kCreditMax, credit_ + (op.now - began_) / options_.share);
   began_ = op.now;
   ++ops_;
@@ -74,8 +98,15 @@ void PilotPredictor::on_op(const OpEvent& op) {
     seen(id).used_at = ops_;
     if (!shared(id)) operands_.push_back(id);
   }
-  const NodeId node = network_.node(tokens_.on_op(kind_of(op.site), operands_, op.in_backward), op.in_backward);
+  const Turn turn = turn_of(running_node(op.graph));
+  const Token token = tokens_.on_op(kind_of(op.site), operands_, op.in_backward, turn);
+  const NodeId node = network_.node(token, op.in_backward, tokens_.relative());
+  if (judging_) {
+    ++known_.ops;
+    known_.known += node < model_nodes_ ? 1 : 0;
+  }
   pass_to(node);
+  take_turn(node, turn);
   use(node, op.in_backward);
   follow(node);
 }
@@ -145,6 +176,11 @@ void PilotPredictor::make_plan(bool begins) {
   aged_ = ops_;
 }
 
+void PilotPredictor::foresee(Plan& plan, std::uint32_t ops) {
+  const Plan::World world{network_, tokens_, table_, sample_, instances_, chooser_, step_node_, ops_, 0};
+  plan.make(world, trail_, running_, false, ops_, ops);
+}
+
 void PilotPredictor::on_birth(ExtentId id, Bytes bytes) {
   Seen& s = seen(id);
   s = {ops_, 0, kNobody, false};
@@ -184,9 +220,46 @@ void PilotPredictor::on_step(Nanos now) {
   pass_to(step_node_);
   tokens_.on_step();
   instances_.clear();
+  graph_.clear();
+  turn_ = 0;
   trail_.begin_sample();
   ++step_;
   for (Seen& s : seen_) s.transient = false;
+  if (judging_) judge_model();
+}
+
+// The first step is told of what is made there once, too: so two are looked at.
+void PilotPredictor::judge_model() {
+  constexpr std::uint64_t kLeast = 25;  // percent: what networks have in common by chance is less
+  if (step_ < 3 || known_.ops == 0) return;
+  judging_ = false;
+  known_.given_up = known_.known * 100 < known_.ops * kLeast;
+  if (known_.given_up) forget_network();
+}
+
+void PilotPredictor::forget_network() {
+  network_ = Network{};
+  chooser_.keep_weights_alone();
+  sample_ = Sample{};
+  trail_ = Trail{};
+  plan_ = Plan{};
+  instances_.clear();
+  operands_.clear();
+  things_.clear();
+  for (Seen& s : seen_) s.thing_step = 0;
+  step_node_ = running_ = network_.node(kStepEnds, false);
+  plan_ops_ = kPlanOpsMin;
+  on_plan_ = false;
+  rekeyed_ = true;
+}
+
+void PilotPredictor::forget_all() {
+  forget_network();
+  chooser_ = Chooser(options_.chooser);
+}
+
+ModelFacts PilotPredictor::facts() const {
+  return {network_.nodes(), network_.things(), network_.classes(), chooser_.contexts(), sample_.rows(), plan_ops_};
 }
 
 void PilotPredictor::on_sample(std::span<const std::int64_t> sample) {

@@ -14,18 +14,23 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/result.h"
 #include "core/plan/predictor.h"
 #include "predictors/pilot/chooser.h"
+#include "predictors/pilot/graph_nodes.h"
+#include "predictors/pilot/model.h"
 #include "predictors/pilot/plan.h"
 
 namespace outsize::pilot {
 
 struct PilotOptions {
-  ChooserOptions chooser;
+  ChooserOptions chooser = {};
   std::uint32_t plan_ops_max = 32768;
   std::uint32_t share = 100;  // plans take one part in so many of the step's time
   std::uint32_t skip = 96;    // planned ops that may not come
   std::uint32_t lost = 4;     // ops that come unplanned before a plan is made anew
+  bool early = false;         // names ops from the program's first one on, as a run with a model does
+  bool judge = true;          // a model that knows hardly any op of the first steps is given up
 };
 
 class PilotPredictor final : public Predictor {
@@ -45,6 +50,16 @@ class PilotPredictor final : public Predictor {
   bool take_rekeyed() override { return std::exchange(rekeyed_, false); }
   Bytes table_bytes() const override { return network_.table_bytes() + chooser_.table_bytes(); }
 
+  bool from_start() const override { return from_start_; }
+  std::string learnt() const override;
+  Recognized recognized() const override { return known_; }
+  // What an earlier run has learnt. Before the first op; nothing is changed where there is an error (model.h).
+  Status begin_with(std::string_view model);
+  // Between two steps: nothing is known but how advisers are weighed.
+  void forget_network();
+  void forget_all();
+  ModelFacts facts() const;
+
   struct Score {
     Chooser::Score choices;
     std::uint64_t ops = 0, foreseen = 0;    // of these
@@ -52,8 +67,13 @@ class PilotPredictor final : public Predictor {
   };
   Score score() const;
   const Network& network() const { return network_; }
+  // What it foresees of the running step from here on, at most `ops`, the running one included: for who wants to
+  // know how well, between two ops. Nothing of its own changes.
+  void foresee(Plan& plan, std::uint32_t ops);
 
  private:
+  static constexpr Token kStepEnds = 1;
+  static constexpr std::uint32_t kPlanOpsMin = 2048;
   struct Seen {
     std::uint64_t used_at = 0;      // op
     std::uint64_t thing_step = 0;   // in which `thing` was looked up
@@ -64,7 +84,11 @@ class PilotPredictor final : public Predictor {
   bool shared(ExtentId id) const { return id < table_.size() && table_[id].shared; }
   ThingId thing_of(ExtentId id);
   void end_op(Nanos now);
+  void judge_model();
   void pass_to(NodeId node);
+  void end_graph_node(std::uint32_t next);
+  Turn turn_of(std::uint32_t running);
+  void take_turn(NodeId node, const Turn& turn);
   void use(NodeId node, bool backward);
   void follow(NodeId node);
   void correct();
@@ -78,6 +102,8 @@ class PilotPredictor final : public Predictor {
   Instances instances_;
   Trail trail_;
   Sample sample_;
+  GraphNodes<ThingId, kNobody> graph_;
+  std::uint32_t next_ = 0, turn_ = 0;  // numbers in the graph, as the running op had them
   Chooser chooser_;
   mutable Plan plan_;
   std::vector<Seen> seen_;         // by extent
@@ -101,6 +127,10 @@ class PilotPredictor final : public Predictor {
   std::uint32_t lost_ = 0;         // ops since the step left the plan
   bool on_plan_ = false;           // the running op is as planned
   bool rekeyed_ = false;
+  bool from_start_ = false;
+  bool judging_ = false;           // whether the model is of this program
+  NodeId model_nodes_ = 0;         // nodes below are the model's
+  Recognized known_;
   Score score_;
 };
 

@@ -82,7 +82,14 @@ void Plan::begin(const World& world, NodeId running, bool begins, Position next)
   base_ = next - 1;
   record_.ops.push_back({});
   nodes_.push_back(running);
-  if (begins) change(world, world.network[running], 0);
+  const Node& node = world.network[running];
+  if (begins) change(world, node, 0);
+  make_graph_node(world, node, 0);
+}
+
+// Of the running op it is not known yet whether it made one: as the last time.
+void Plan::make_graph_node(const World& world, const Node& node, std::uint32_t op) {
+  if (node.made && node.makes != kNobody) world.instances.push(node.makes, {world.op + op + 1, kNobody, true, true});
 }
 
 Nanos Plan::add(const World& world, NodeId id, Nanos at) {
@@ -92,19 +99,21 @@ Nanos Plan::add(const World& world, NodeId id, Nanos at) {
                          static_cast<std::uint32_t>(record_.births.size()), 0});
   nodes_.push_back(id);
   world.instances.run(id);
+  if (node.returns_to != kNobody) world.instances.pop(node.returns_to);
   use(world, node);
   change(world, node, op);
+  make_graph_node(world, node, op);
   return at + std::max<Nanos>(node.time, 1);
 }
 
 void Plan::make(const World& world, Trail trail, NodeId running, bool begins, Position next, std::uint32_t ops) {
-  constexpr int kStepsMax = 8;  // steps without ops would go on for ever
   constexpr float kLikely = 0.3F;
   static const Sample kNoSample;
   world.instances.begin_draft();
   begin(world, running, begins, next);
   Nanos at = std::max<Nanos>(world.network[running].time, 1);
   int steps = 0;
+  ends_ = false;
   while (record_.size() < ops) {
     // Of the next step's sample nothing is known yet: what depends on it would come for nothing.
     const Sample& sample = steps == 0 ? world.sample : kNoSample;
@@ -118,7 +127,8 @@ void Plan::make(const World& world, Trail trail, NodeId running, bool begins, Po
       at = add(world, running, at);
       continue;
     }
-    if (++steps > kStepsMax) break;
+    ends_ = ++steps > world.steps;
+    if (ends_) break;
     record_.ops.back().death_bytes += node.died_bytes;  // between two steps, as gradients do
     world.instances.clear();
     trail.begin_sample();

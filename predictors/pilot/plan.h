@@ -22,11 +22,16 @@ class Plan {
     Chooser& chooser;
     NodeId step_node = kNobody;  // stands for the end of a step
     std::uint64_t op = 0;  // that runs
+    int steps = 8;         // in which it goes on after this one; such as have no ops would go on for ever
   };
   // From `running` on, which stands before `next`; at most `ops`. It `begins`: what it bears is still to come.
   void make(const World& world, Trail trail, NodeId running, bool begins, Position next, std::uint32_t ops);
 
   std::uint32_t size() const { return record_.size(); }
+  // By op; the first is the one that ran when it was made.
+  std::span<const NodeId> nodes() const { return nodes_; }
+  // Behind its last op a step ends, and it was not to tell of more.
+  bool ends() const { return ends_; }
   // Near its end, as far as one that was longer would have told more.
   bool mostly_run() const { return place_ >= (open_ ? size() / 2 : size()); }
   std::uint32_t place() const { return place_; }  // of the next op
@@ -65,6 +70,7 @@ class Plan {
   std::uint32_t resolve(const World& world, ThingId thing);
   void use(const World& world, const Node& node);
   void change(const World& world, const Node& node, std::uint32_t op);
+  static void make_graph_node(const World& world, const Node& node, std::uint32_t op);
   Bytes bytes_of(const World& world, std::uint32_t object) const;
 
   steps::StepRecord record_;
@@ -75,6 +81,7 @@ class Plan {
   std::uint64_t number_ = 1;       // of plans so far; 0: of none
   Bytes pooled_ = 0;               // that the plan's ops so far will bear, beyond whole extents
   bool open_ = false;              // it might have been longer
+  bool ends_ = false;
   std::uint32_t place_ = 0;
   Position base_ = 0;
 };

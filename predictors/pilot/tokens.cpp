@@ -29,7 +29,7 @@ Token Tokens::made_in_forward(std::span<const ExtentId> extents) const {
   return token;
 }
 
-Token Tokens::on_op(std::uint64_t kind, std::span<const ExtentId> extents, bool backward) {
+Token Tokens::on_op(std::uint64_t kind, std::span<const ExtentId> extents, bool backward, const Turn& turn) {
   Role roles = mix(kind, 0);
   works_on_.clear();
   for (const ExtentId id : extents) {
@@ -47,14 +47,22 @@ Token Tokens::on_op(std::uint64_t kind, std::span<const ExtentId> extents, bool 
   running_ = roles;
   running_with_role_ = any;
   backward_ = backward;
+  if (turn.of != 0) {
+    if (turn.begins) anchor_ = mix(mix(turn.of, 3), roles);
+    since_ = turn.begins ? 0 : std::min(since_ + 1, kSinceMax);
+    relative_ = since_ == 0 ? 0 : mix(since_, roles);
+    return running_token_ = since_ == 0 ? anchor_ : mix(mix(anchor_, since_), roles);
+  }
   const Token made = any || !backward ? 0 : made_in_forward(extents);
   if (any || made != 0) {
     anchor_ = any ? roles : mix(mix(made, 1), kind);
     since_ = 0;
+    relative_ = 0;
     return running_token_ = anchor_;
   }
   // Where no step ends nothing lasts: names must not be without end.
   since_ = std::min(since_ + 1, kSinceMax);
+  relative_ = mix(since_, kind);
   return running_token_ = mix(mix(anchor_, since_), kind);
 }
 

@@ -5,7 +5,8 @@
 // op's token is made of its kind (the op, whatever the sizes) and of the *lasting* extents that it works on: those
 // that were there when the step began, weights and optimizer state. What an op without such belongs to is the last op
 // before it that had some, its anchor: its token is that one's and how many ops ago that was. In backward an op that
-// works on what forward made is an anchor as well, named after the op that made it.
+// works on what forward made is an anchor as well, named after the op that made it; where autograd
+// says whose gradient is made, ops are named after that one.
 //
 // An extent's number means nothing in the next run, so lasting extents have *roles*: the kind of the op that bore it and
 // the roles of what that worked on (Adam's state is born of its parameter); else of the first op that used it
@@ -32,13 +33,23 @@ using Token = std::uint64_t;
 using Role = std::uint64_t;
 inline constexpr Role kNoRole = 0;
 
+// In backward: which op's gradient is made.
+struct Turn {
+  Token of = 0;        // 0: nobody knows
+  bool begins = true;  // the op is the first of it
+};
+
 class Tokens {
  public:
   // The op that begins now; `extents` without those that are shared.
-  Token on_op(std::uint64_t kind, std::span<const ExtentId> extents, bool backward = false);
+  Token on_op(std::uint64_t kind, std::span<const ExtentId> extents, bool backward = false, const Turn& turn = {});
   void on_birth(ExtentId id, Bytes bytes);
   void on_death(ExtentId id);
   void on_step();
+
+  // Of the op that on_op was told last: what its token is without its anchor; 0 of an anchor. What comes after the end of
+  // a branch is named after the branch, and is the same after all of them but for that.
+  Token relative() const { return relative_; }
 
   // Of an extent that was there when the step began; else kNoRole.
   Role role(ExtentId id) const { return id < seen_.size() ? seen_[id].role : kNoRole; }
@@ -82,7 +93,7 @@ class Tokens {
   Token running_token_ = 0;
   bool running_with_role_ = false;
   bool backward_ = false;
-  Token anchor_ = 0;
+  Token anchor_ = 0, relative_ = 0;
   static constexpr std::uint32_t kSinceMax = 8192;
   std::uint32_t since_ = 0;                   // ops after the anchor
 };

@@ -29,14 +29,16 @@ Result<std::string> contents(const std::string& path) {
   return Error{ErrorCode::kIo, "the decision log cannot be read", path, "Check that it exists and is a file."};
 }
 
-Result<ReplayResult> replay_file(const std::string& path) {
+Result<ReplayResult> replay_file(const std::string& path, const ReplayModel& model) {
   Result<std::string> log = contents(path);
   if (!log) return log.error();
-  return replay(*log, interrupted);
+  return replay(*log, interrupted, model);
 }
 
-py::dict said(const std::string& path) {
-  const ReplayResult result = read_without_gil([&] { return replay_file(path); });
+py::dict said(const std::string& path, const py::object& pilot) {
+  ReplayModel model;
+  if (!pilot.is_none()) model = {pilot.attr("model").cast<std::string>(), pilot.attr("name").cast<std::string>()};
+  const ReplayResult result = read_without_gil([&] { return replay_file(path, model); });
   py::dict answer;
   answer["policy"] = result.policy;
   answer["budget_bytes"] = result.budget;
@@ -56,7 +58,7 @@ py::dict said(const std::string& path) {
 }  // namespace
 
 void bind_replays(py::module_& module) {
-  module.def("replay", &said, py::arg("path"));
+  module.def("replay", &said, py::arg("path"), py::arg("pilot") = py::none());
   module.def("policy_names", [] {
     py::list names;
     for (const std::string& name : policy_names()) names.append(name);

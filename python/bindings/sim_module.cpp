@@ -18,8 +18,10 @@ namespace outsize {
 void bind_traces(py::module_& module);  // traces.cpp
 }
 namespace outsize::sim {
+void bind_pilots(py::module_& module);      // pilots.cpp
 void bind_replays(py::module_& module);     // replays.cpp
-void bind_trace_runs(py::module_& module);  // trace_runs.cpp
+void bind_trace_runs(py::module_& module);   // trace_runs.cpp
+void bind_trace_paths(py::module_& module);  // trace_paths.cpp
 }
 
 namespace outsize::sim {
@@ -72,5 +74,7 @@ PYBIND11_MODULE(_sim, module) {
   outsize::sim::bind_simrd(module);
   outsize::bind_traces(module);
   outsize::sim::bind_trace_runs(module);
+  outsize::sim::bind_trace_paths(module);
   outsize::sim::bind_replays(module);
+  outsize::sim::bind_pilots(module);
 }

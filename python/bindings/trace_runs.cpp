@@ -14,6 +14,7 @@
 #include "planners/registry/policies.h"
 #include "python/bindings/reading.h"
 #include "sim/belady.h"
+#include "sim/pilot_training.h"
 #include "sim/sim_driver.h"
 #include "sim/trace_program.h"
 #include "sim/uvm/machine.h"
@@ -170,7 +171,7 @@ SimResult run_engine(const TraceProgram& trace, const SimOptions& options) {
 }
 
 py::dict run(Recorded& self, const std::string& policy, Bytes budget, const py::dict& device, Bytes spill_limit,
-             bool judge, const py::object& wanted) {
+             bool judge, const py::object& wanted, const py::object& pilot) {
   check_policy(policy);
   const std::unique_ptr<Timeline> timeline = timeline_of(wanted);
   SimResult result;
@@ -190,9 +191,15 @@ py::dict run(Recorded& self, const std::string& policy, Bytes budget, const py::
     options.costs = costs_of(device);
     options.cancelled = interrupted;
     options.timeline = timeline.get();
+    if (!pilot.is_none()) options.model = pilot.attr("model").cast<std::string>();
     result = run_engine(self.extents(), options);
   }
   py::dict answer = said(result, !uvm::is_policy(policy));
+  if (!pilot.is_none()) {
+    answer["pilot_ops"] = result.recognized.ops;
+    answer["pilot_known_ops"] = result.recognized.known;
+    answer["pilot_given_up"] = result.recognized.given_up;
+  }
   if (timeline != nullptr) answer["timeline"] = timeline->json();
   return answer;
 }
@@ -219,6 +226,35 @@ py::object fewest(const Recorded& self, Bytes budget) {
   return steps;
 }
 
+py::dict learn(PilotTraining& self, const Recorded& trace, unsigned held_out) {
+  const Taught taught = without_gil([&] { return self.learn(trace.extents().program, held_out, interrupted); });
+  py::dict answer;
+  answer["steps"] = taught.steps;
+  answer["ops"] = taught.ops;
+  answer["samples"] = taught.samples;
+  answer["held_out_steps"] = taught.held_steps;
+  answer["choices"] = taught.choices;
+  answer["right"] = taught.right_after;
+  answer["choices_before"] = taught.choices_before;
+  answer["right_before"] = taught.right_before;
+  return answer;
+}
+
+void bind_training(py::module_& module) {
+  py::class_<PilotTraining>(module, "PilotTraining", "What the policy pilot learns from recorded runs.")
+      .def(py::init([](const py::object& from) {
+             PilotTraining training;
+             if (from.is_none()) return training;
+             if (const Status begun = training.begin_with(from.attr("model").cast<std::string>()); !begun) {
+               throw py::value_error(begun.error().message());
+             }
+             return training;
+           }),
+           py::arg("begin_with") = py::none())
+      .def("learn", &learn, py::arg("trace"), py::arg("held_out"))
+      .def_property_readonly("model", [](const PilotTraining& self) { return py::bytes(self.model()); });
+}
+
 }  // namespace
 
 void bind_trace_runs(py::module_& module) {
@@ -232,10 +268,11 @@ void bind_trace_runs(py::module_& module) {
       .def_property_readonly("steps", [](const Recorded& self) { return self.extents().steps; })
       .def_property_readonly("threads_overlap", [](const Recorded& self) { return self.extents().threads_overlap; })
       .def("run", &run, py::arg("policy"), py::arg("budget"), py::arg("device"), py::kw_only(),
-           py::arg("spill_limit") = 0, py::arg("judge") = false, py::arg("timeline") = py::none())
+           py::arg("spill_limit") = 0, py::arg("judge") = false, py::arg("timeline") = py::none(), py::arg("pilot") = py::none())
       .def_property_readonly("names", &names)
       .def("fewest", &fewest, py::arg("budget"));
   module.def("check_policy", &check_policy, py::arg("policy"));
+  bind_training(module);
 }
 
 }  // namespace outsize::sim

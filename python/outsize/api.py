@@ -58,6 +58,7 @@ def enable(
     verify: bool | None = False,
     decision_log: str | os.PathLike[str] | None = "",
     record: str | os.PathLike[str] | None = "",
+    pilot: str | os.PathLike[str] | None = "",
 ) -> None:
     """Keeps the bytes of tensors in RAM within `budget` from here on. None means an option's default.
 
@@ -74,6 +75,7 @@ def enable(
     verify: checksum every byte that leaves and check it when it returns.
     decision_log: a file for every decision of the policy, a line each.
     record: a file for a trace of the run, which `outsize trace` reads; a few percent of the time.
+    pilot: what the policy "pilot" begins with: a file that `outsize pilot train` wrote.
     """
     global _session
     if turned_off():
@@ -96,9 +98,7 @@ def enable(
             "disk_write_limit": disk_write_limit,
             "faults": faults,
             "io_threads": io_threads,
-            "verify": verify,
-            "decision_log": decision_log,
-            "record": record,
+            "verify": verify, "decision_log": decision_log, "record": record, "pilot": pilot,
         }
     )
     core = compiled.load()

@@ -21,7 +21,9 @@ COMMANDS = {
     "record": "run a training script and record it as a trace",
     "report": "run a training script and draw its last steps as a page",
     "trace": "look into a recorded run: a table, a check, or a form that other tools draw",
+    "pilot": "train the policy pilot on recorded runs, and look into what it learnt",
     "replay": "check that a run's decision log is what the engine decides, and that it may",
+    "pilot": "say how well the path of a recorded run is foreseen, or draw its blocks",
     "doctor": "show what this machine offers: memory, disk, page faults, torch",
 }
 
@@ -219,6 +221,9 @@ def add_run_options(parser: Parser) -> None:
         metavar="NAME",
         help="lookahead (default), auto, pilot, ondemand, deepum or weights",
     )
+    parser.add_argument(
+        "--pilot", default="", metavar="FILE", help="what policy pilot begins with (`outsize pilot train`)"
+    )
     add_engine_options(parser)
     parser.add_argument(
         "--json", type=output_file, metavar="FILE", help="write the end report there (- for stdout)"
@@ -361,10 +366,22 @@ def command_trace(argv: Sequence[str]) -> int:
     return trace(argv)
 
 
+def command_pilot(argv: Sequence[str]) -> int:
+    from outsize.pilot.command import main as pilot
+
+    return pilot(argv)
+
+
 def command_replay(argv: Sequence[str]) -> int:
     from outsize.replay import main as replay
 
     return replay(argv)
+
+
+def command_pilot(argv: Sequence[str]) -> int:
+    from outsize.pilot.command import main as pilot
+
+    return pilot(argv)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -391,7 +408,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         "record": command_record,
         "report": command_report,
         "trace": command_trace,
+        "pilot": command_pilot,
         "replay": command_replay,
+        "pilot": command_pilot,
     }[words[0]]
     try:
         code = handler(words[1:])

@@ -15,6 +15,7 @@ from typing import Any
 from outsize import simulate
 from outsize.choices import named_budgets, named_policies
 from outsize.cli import Parser, fail, output_file
+from outsize.pilot.model import PilotModel, named_model, with_model
 from outsize.progress import progress
 from outsize.device import PROFILES, at_the_programs_expense, device_of, retimed
 from outsize.simulate import Sim, TraceProgram, limit_seconds, per_step, step_seconds, verdict
@@ -65,6 +66,7 @@ def parser() -> Parser:
         metavar="B,...",
         help="sizes, or shares of what each run held at most (default: 100%%,75%%,50%%,25%%)",
     )
+    result.add_argument("--pilot", metavar="FILE", help="what policy pilot begins with (`outsize pilot train`)")
     result.add_argument("--json", action="store_true", help="print JSON")
     result.add_argument(
         "-o", "--output", type=output_file, metavar="PAGE", help="write a page that shows every run"
@@ -97,6 +99,7 @@ class Comparison:
     devices: dict[str, dict[str, Any]]
     policies: list[str]
     drawn: tuple[int, int, int] | None = None  # steps, the last of them, events; None: there is no page
+    pilot: PilotModel | None = None
     runs: list[dict[str, Any]] = field(default_factory=list)
     interrupted: bool = False
 
@@ -132,7 +135,7 @@ class Comparison:
     def one(
         self, program: TraceProgram, policy: str, budget: int, device: dict[str, Any]
     ) -> dict[str, Any]:
-        run = program.run(policy, budget, device, timeline=self.drawn)
+        run = program.run(policy, budget, device, timeline=self.drawn, **with_model(self.pilot, policy))
         reason = verdict(run)
         found = {
             "reason": reason,
@@ -143,7 +146,7 @@ class Comparison:
             "peak_bytes": run["peak_bytes"],
             "time_ns": run["time_ns"],
             "stall_ns": run["stall_ns"],
-        }
+        } | {name: run[name] for name in run if name.startswith("pilot_")}
         if self.drawn and not reason:
             from outsize.page.drawn import drawn
 
@@ -178,6 +181,7 @@ def load(sim: Sim, args: argparse.Namespace) -> Comparison:
     for policy in policies:
         sim.check_policy(policy)
     named_budgets(args.budget, peak=GIB)
+    model = named_model(sim, args.pilot, policies)
     traces = []
     for path, name in named(list(dict.fromkeys(args.traces))).items():
         with progress(f"Reading {path}"):
@@ -189,7 +193,7 @@ def load(sim: Sim, args: argparse.Namespace) -> Comparison:
     if args.output:
         first, last = args.steps or (1, WHOLE_RUN)
         drawn = (last - first + 1 if args.steps else STEPS_DRAWN, last, EVENTS_MAX)
-    return Comparison(sim, traces, devices, policies, drawn)
+    return Comparison(sim, traces, devices, policies, drawn, model)
 
 
 class Progress:
@@ -322,6 +326,7 @@ def main(argv: Sequence[str]) -> int:
                                            for run in comparison.runs]}))  # fmt: skip
     else:
         show(comparison)
+    simulate.tell_given_up(args.pilot, comparison.runs)
     if args.output:
         tell_page(args.output, facts, quiet=args.json)
     if comparison.interrupted:

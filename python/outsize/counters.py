@@ -52,6 +52,9 @@ class Stats:
     mechanism: str = ""
     policy: str = ""
     foresight: str = ""  # who foresees now, where the policy chooses
+    pilot_ops: int = 0  # of the first steps, where the pilot began with a model
+    pilot_known_ops: int = 0  # of these, what the model knew
+    pilot_given_up: bool = False  # too few: it began anew
     spill_dir: str = ""
     warning: str = ""  # about the spill directory
     disk_size: int = 0  # of the file system the spill file is on

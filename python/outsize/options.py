@@ -18,6 +18,7 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "io_threads": ((numbers.Integral,), "a number of threads"),
     "verify": ((bool,), "True or False"),
     "decision_log": ((str, bytes, os.PathLike), "a path to a file"),
+    "pilot": ((str, bytes, os.PathLike), "a path to a file"),
     "record": ((str, bytes, os.PathLike), "a path to a file"),
 }
 _SIZE = ((str, numbers.Real), "a size: write for example '2GiB', or a number of bytes")
@@ -38,6 +39,7 @@ class Options:
     verify: bool = False
     decision_log: str = ""
     record: str = ""  # a file to record a trace to
+    pilot: str = ""  # a model that policy pilot begins with
 
     @classmethod
     def checked(cls, given: Mapping[str, Any]) -> Options:

@@ -15,7 +15,9 @@ from outsize.units import format_bytes
 class Replays(Protocol):
     """`outsize._sim` (python/bindings/replays.cpp): what cannot be read is a ValueError."""
 
-    def replay(self, path: str) -> dict[str, Any]: ...
+    def replay(self, path: str, pilot: Any = None) -> dict[str, Any]: ...
+
+    def PilotModel(self, path: str) -> Any: ...
 
 
 def parser() -> Parser:
@@ -26,6 +28,7 @@ def parser() -> Parser:
         "Exit code 1 where either finds fault.",
     )
     result.add_argument("log", metavar="LOG", help="what `outsize run --decision-log FILE` wrote")
+    result.add_argument("--pilot", metavar="FILE", help="the model that the run began with")
     result.add_argument("--json", action="store_true", help="print JSON")
     return result
 
@@ -55,7 +58,8 @@ def main(argv: Sequence[str]) -> int:
     replays = load()
     try:
         with progress("replaying"):
-            said = replays.replay(args.log)
+            model = replays.PilotModel(args.pilot) if args.pilot else None
+            said = replays.replay(args.log, model)
     except ValueError as error:
         fail(str(error))
     sound = said["same"] and not said["violations"]

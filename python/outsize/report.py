@@ -26,6 +26,7 @@ def rows(stats: Stats) -> list[tuple[str, str]]:
     table = [
         ("policy", f"{stats.policy}, page faults by {stats.mechanism}"),
         *([("foresight", stats.foresight)] if stats.foresight else []),
+        *([("pilot's model", _pilot(stats))] if stats.pilot_ops else []),
         ("peak in RAM", _peak(stats)),
         ("peak of all tensors", format_bytes(stats.tensor_bytes_peak)),
         ("whole process", _whole_process(stats)),
@@ -51,6 +52,12 @@ def rows(stats: Stats) -> list[tuple[str, str]]:
         table.append(("spill file", f"{format_bytes(stats.min_spill_file)} or more would have done"))
     table.append(("smallest budget", _smallest(stats)))
     return table
+
+
+def _pilot(stats: Stats) -> str:
+    share = 100 * stats.pilot_known_ops // stats.pilot_ops
+    knew = f"knew {share} % of the first {format_count(stats.pilot_ops, 'op')}"
+    return knew + (": given up but for how advisers are weighed" if stats.pilot_given_up else "")
 
 
 def _peak(stats: Stats) -> str:

@@ -2,7 +2,9 @@
 is given, for traces (docs/TRACE.md) and for predictors.
 
 The compiled part sees ops and storages. It does not know where a sample begins: a hook looks at the
-inputs of the outermost module, and at nothing else. No byte of a tensor is read.
+inputs of the outermost module, and at nothing else. Of a tensor that is one of these inputs its shape is told, and
+if it is small and in RAM what its values look like: how many of a row differ, and of whole numbers the first. It is
+read past PyTorch, which knows nothing of it.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ STRING_MAX = 256  # characters; a longer string is text to work on, and no name 
 TUPLE_MAX = 8  # fields of a plain tuple that is a row of a table
 
 Features = list[tuple[str, list[float]]]
+# Of a tensor: the first whole numbers; by row, how many values differ and how often the commonest comes.
+Look = Callable[[Any], tuple[list[float], list[float], list[float]]]
 
 _NUMBERS = (bool, int, float)
 _NAMES = (str, enum.Enum)
@@ -41,9 +45,9 @@ def wanted_by(policy: str) -> bool:
     return policy.partition(":")[0] in ("auto", "pilot")
 
 
-def features_of(arguments: Sequence[Any], named: Mapping[str, Any]) -> Features:
+def features_of(arguments: Sequence[Any], named: Mapping[str, Any], look_at: Look | None = None) -> Features:
     """What arguments say, in their order; where it is too much, the first of it."""
-    look = _Look()
+    look = _Look(look_at)
     for name, argument in [*enumerate(arguments), *named.items()]:
         look.at(argument, str(name))
     return look.found
@@ -81,10 +85,11 @@ def _is_long(name: object) -> bool:
 class _Look:
     """Collects features until there are enough."""
 
-    def __init__(self) -> None:
+    def __init__(self, look_at: Look | None) -> None:
         import torch
 
         self.found: Features = []
+        self._look_at_values = look_at
         self._tensor = torch.Tensor
         self._values_left = ALL_VALUES_MAX
         self._looks_left = LOOKS_MAX
@@ -105,7 +110,7 @@ class _Look:
     def _look_at(self, value: Any, name: str) -> None:
         self._looks_left -= 1
         if isinstance(value, self._tensor):
-            self._tell(f"{name} {_dtype_of(value)}", value.shape)
+            self._tensor_values(value, f"{name} {_dtype_of(value)}")
         elif isinstance(value, _NUMBERS):
             self._tell(name, [value])
         elif isinstance(value, _NAMES):
@@ -118,6 +123,15 @@ class _Look:
             self._parts(((field, getattr(value, field, None)) for field in fields), name)
         elif isinstance(value, (list, tuple)):
             self._sequence(value, name)
+
+    def _tensor_values(self, tensor: Any, name: str) -> None:
+        self._tell(name, tensor.shape)
+        if self._look_at_values is None or self._looks_left <= 0:
+            return
+        told = self._look_at_values(tensor)
+        for what, numbers in zip(("values", "distinct", "commonest"), told, strict=True):
+            if numbers:
+                self._tell(f"{name} {what}", numbers)
 
     def _parts(self, parts: Iterable[tuple[Any, Any]], name: str) -> None:
         if self._depth == DEPTH_MAX:
@@ -217,8 +231,9 @@ class SampleWatch:
     """Tells of the inputs of each outermost call of a module with parameters (a loss has none), but
     not within a backward pass, where checkpointing calls modules again. Each thread has its own."""
 
-    def __init__(self, tell: Callable[[Features], None]) -> None:
+    def __init__(self, tell: Callable[[Features], None], look_at: Look | None = None) -> None:
         self._tell = tell
+        self._look_at = look_at
         self._hook: Any = None
 
     def attach(self) -> None:
@@ -243,4 +258,4 @@ class SampleWatch:
             return
         with contextlib.suppress(Exception):  # an odd input is no reason to stop the program
             if next(module.parameters(), None) is not None:
-                self._tell(features_of(arguments, _keywords_of(caller)))
+                self._tell(features_of(arguments, _keywords_of(caller), self._look_at))

@@ -45,6 +45,7 @@ class Session:
             options.decision_log,
             options.record,
             self._record_meta(),
+            options.pilot,
         )
         self._warning = ""
         self._tell_warning()
@@ -68,7 +69,7 @@ class Session:
         inductor.cover_inductor(self.core, self._patches)
         self.steps.attach()
         if self.options.record or samples.wanted_by(self.options.policy):
-            self._samples = samples.SampleWatch(self.core.sample)
+            self._samples = samples.SampleWatch(self.core.sample, self.core.look_at)
             self._samples.attach()
         if self.options.record:
             self.recording = record.Recording(self.core)
@@ -96,6 +97,7 @@ class Session:
         """Ends the budget. If RAM cannot hold what was spilled, raises and stays in force."""
         last = self.stats()
         self._tell_warning()
+        self._tell_pilot(last)
         self.core.shutdown()
         self._unhook()
         _log.info("ended: %s", last.brief())
@@ -116,6 +118,13 @@ class Session:
         if not options.record:
             return ""
         return record.meta(options.policy, options.budget, options.budget_rss, self.budget)
+
+    def _tell_pilot(self, last: Stats) -> None:
+        """What became of the model that the pilot began with, where it was of no use."""
+        if last.pilot_given_up:
+            from outsize.pilot.model import told
+
+            _log.warning("%s", told(self.options.pilot, last.pilot_ops, last.pilot_known_ops, True))
 
     def _tell_warning(self) -> None:
         """What is to be said of the spill directory; some of it shows only when it is used."""

@@ -12,6 +12,7 @@ from typing import Any, Protocol, cast
 from outsize.choices import named_budgets, named_policies
 from outsize.cli import Parser, fail
 from outsize.device import PROFILES, at_the_programs_expense, device_of, retimed
+from outsize.pilot.model import PilotModel, named_model, told, with_model
 from outsize.progress import progress
 from outsize.simulator import load_simulator
 from outsize.units import GIB, SMALLEST_SHARE, format_bytes, format_count, format_seconds
@@ -42,7 +43,7 @@ class TraceProgram(Protocol):
     # timeline: how many steps, the last of them, events of each kind; the answer then has it as JSON
     def run(
         self, policy: str, budget: int, device: dict[str, Any], *, spill_limit: int = 0, judge: bool = False,
-        timeline: tuple[int, int, int] | None = None,
+        timeline: tuple[int, int, int] | None = None, pilot: PilotModel | None = None,
     ) -> dict[str, Any]: ...
 
     def fewest(self, budget: int) -> list[dict[str, int]] | None: ...
@@ -59,6 +60,8 @@ class Sim(Protocol):
     def TraceProgram(self, path: str, compute: dict[str, int] | None = None) -> TraceProgram: ...
 
     def check_policy(self, policy: str) -> None: ...
+
+    def PilotModel(self, path: str) -> PilotModel: ...
 
 
 def load() -> Sim:
@@ -107,6 +110,7 @@ def parser() -> Parser:
         help="lookahead (default), auto, pilot, ondemand, deepum, weights; in simulation only: oracle, uvm, deepum-blocks; with --simrd:"
         " dtr-eqclass (default), dtr, dtr-local, lru, msps, largest, or an ablation",
     )
+    result.add_argument("--pilot", metavar="FILE", help="what policy pilot begins with (`outsize pilot train`)")
     result.add_argument(
         "--ratio",
         type=ratio,
@@ -169,6 +173,8 @@ def verdict(run: dict[str, Any]) -> str:
 
 def simulate_trace(sim: Sim, args: argparse.Namespace) -> dict[str, Any]:
     device = device_of(args.device)
+    policies = named_policies(args.policy or "lookahead")
+    model = named_model(sim, args.pilot, policies)
     with progress(f"Reading {args.trace}"):
         program = sim.TraceProgram(args.trace, device.get("compute"))
     device = at_the_programs_expense(device, program.meta)
@@ -181,9 +187,9 @@ def simulate_trace(sim: Sim, args: argparse.Namespace) -> dict[str, Any]:
     for written, budget in named_budgets(args.budget, program.peak):
         with progress(f"Looking for the limit in {written}"):
             limit = limit_seconds(program.fewest(budget), unlimited, device)
-        for policy in named_policies(args.policy or "lookahead"):
+        for policy in policies:
             with progress(f"Simulating {policy} in {written}"):
-                run = program.run(policy, budget, device)
+                run = program.run(policy, budget, device, **with_model(model, policy))
             named = {"policy": policy, "budget": written, "budget_bytes": budget, "limit_seconds": limit}
             step = step_seconds(run)
             ratio = step / unlimited if step and unlimited else None
@@ -251,6 +257,14 @@ def show(found: dict[str, Any]) -> None:
         )
 
 
+def tell_given_up(path: str | None, runs: list[dict[str, Any]]) -> None:
+    """Once, for all runs of a program: it is the same in all."""
+    given_up = [run for run in runs if path and run.get("pilot_given_up")]
+    if path and given_up:
+        run = given_up[0]
+        print(f"outsize: {told(path, run['pilot_ops'], run['pilot_known_ops'], True)}", file=sys.stderr)
+
+
 def main(argv: Sequence[str]) -> int:
     args = parser().parse_args(argv)
     if (args.trace is None) == (args.simrd is None):
@@ -259,6 +273,8 @@ def main(argv: Sequence[str]) -> int:
         fail("--simrd needs --ratio: the budget as a share of the bytes that the log needs.")
     if args.trace and args.device is None:
         fail("give the disk with --device FILE: what `outsize doctor --json` printed on that machine.")
+    if args.simrd and args.pilot:
+        fail("--pilot is for policy pilot: add --policy pilot.")
     sim = load()
     try:
         if args.simrd:
@@ -269,6 +285,7 @@ def main(argv: Sequence[str]) -> int:
         found = simulate_trace(sim, args)
     except ValueError as error:
         fail(str(error))
+    tell_given_up(args.pilot, found["runs"])
     if args.json:
         print(json.dumps(found))
     else:

@@ -12,13 +12,14 @@ import rules
 PAGE = (rules.ROOT / "docs/MESSAGES.md").read_text()
 LINES = messages.quoted_lines(PAGE)
 FOLDERS = ("adapter", "cmake", "core", "include", "planners", "platforms", "predictors", "python", "tools",
-           "sim/replay.cpp", "sim/simrd", "sim/trace_program.cpp", "traces")
+           "sim/foresight", "sim/replay.cpp", "sim/simrd", "sim/trace_program.cpp", "traces")
 # Folders that say nothing to a user.
 SILENT = {
     "core/check": "the judge of tests; `outsize replay` passes on what it says, for who mends the engine",
     "core/trace/decision_log": "its lines are data, not messages",
     "core/trace/trace_event.cpp": "names of kinds of events, which tests print",
     "traces/export_forms.h": "JSON and CSV: data, not messages",
+    "python/outsize/pilot/graph_forms.py": "Graphviz, Mermaid and JSON: data, not messages",
     "planners/weights": "a solver that tests and bench/weights_offloading.cpp call; no command of users does yet",
     "tools/run_tests.py": "for contributors; its lines are the tests' results",
 }
@@ -26,6 +27,8 @@ SILENT = {
 EXEMPT = {
     "the reading was interrupted": "the user sees the command's own word for Ctrl-C",
     "outsize replay": "the command's name, in its usage",
+    "outsize pilot eval": "the command's name, in its usage",
+    "outsize pilot graph": "the command's name, in its usage",
     "no span of time": "caught where it is raised; the user sees the message of parse_rate",
     "Something outsize could not do; the message says what, where and what to try.": "docstring",
     "More memory is needed than the budget, or the machine, allows.": "docstring",
@@ -34,6 +37,11 @@ EXEMPT = {
     "Turns interception on or off for the calling thread; says whether it was on.": "docstring",
     "An operator log of DTR's public simulator.": "docstring",
     "A recorded run that can be simulated.": "docstring",
+    "The path of a recorded run.": "docstring",
+    "What the policy pilot has learnt, from a file.": "docstring",
+    "What the policy pilot learns from recorded runs.": "docstring",
+    "outsize pilot train": "the command's name, in its usage",
+    "outsize pilot show": "the command's name, in its usage",
     "The simulators of outsize. Programs use the outsize package instead.": "docstring",
     "Using `torch.compile.module.` when there are global hooks": "a warning of torch that is kept from the user",
     "model name": "what /proc/cpuinfo calls it",

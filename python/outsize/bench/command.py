@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from outsize.bench.workloads import Workload, WorkloadError
 from outsize.checkup import default_spill_dir
 from outsize.choices import named_budgets, named_policies
 from outsize.cli import Parser, add_engine_options, fail, output_file, positive, size
+from outsize.pilot.model import is_pilot
 from outsize.units import GIB, SMALLEST_SHARE, SizeError, format_bytes, parse_size
 
 MALLOCS = {
@@ -68,6 +70,7 @@ def parser() -> Parser:
         action="store_true",
         help="simulate every run first, from a recorded trace; with --json also written before any runs",
     )
+    result.add_argument("--pilot", default="", metavar="FILE", help="what policy pilot begins with")
     result.add_argument("--json", type=output_file, metavar="FILE", help="write everything there")
     result.add_argument("--quick", action="store_true", help="a smoke test: toy size, few steps")
     add_engine_options(result)
@@ -162,10 +165,14 @@ def contestants(workload: Workload, args: argparse.Namespace, peak: int) -> list
     if args.ample and peak:
         budgets.append(("ample", ample(peak)))
     policies = named_policies(args.policies)
+    if args.pilot and not any(map(is_pilot, policies)):
+        fail("--pilot is for policy pilot: add --policies pilot.")
     for policy in policies:
         for name, budget in budgets:
             label = f"outsize {name}" + (f", {policy}" if len(policies) > 1 else "")
             enable = engine_options(args) | {"budget": budget, "policy": policy}
+            if args.pilot and is_pilot(policy):
+                enable["pilot"] = os.path.abspath(args.pilot)
             runs.append(Run(label, "outsize", told, args.warmup, budget, enable))
     return runs
 

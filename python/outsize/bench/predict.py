@@ -44,7 +44,10 @@ def predict(
         if run.mode != "outsize":
             continue
         with progress(f"Simulating {run.label}"):
-            found = program.run(run.enable["policy"], run.budget, device)
+            pilot = run.enable.get("pilot")
+            found = program.run(
+                run.enable["policy"], run.budget, device, **({"pilot": load().PilotModel(pilot)} if pilot else {})
+            )
         if trouble := verdict(found):
             notes.append(f"{run.label} could not be predicted: {trouble}")
             continue

@@ -1,0 +1,124 @@
+// What the chooser knows, as part of a saved model (model.h).
+#include <algorithm>
+#include <utility>
+
+#include "predictors/pilot/chooser.h"
+#include "predictors/pilot/model.h"
+
+namespace outsize::pilot {
+
+void Chooser::save(ModelWriter& out, const Quality& quality) {
+  out.number(quality.asked);
+  if (quality.asked > 0) out.real(quality.right);
+}
+
+void Chooser::load(ModelReader& in, Quality& quality) {
+  quality.asked = static_cast<std::uint32_t>(in.number(kMemory, "an adviser that was asked too often"));
+  if (quality.asked > 0) quality.right = in.real(0, 1, "how often an adviser was right");
+}
+
+void Chooser::save(ModelWriter& out, std::size_t nodes) const {
+  for (const float weight : weights_) out.real(weight);
+  out.number(classes_.size());
+  for (const OfClass& of : classes_) {
+    for (const Quality& quality : of.fixed) save(out, quality);
+    out.number(of.readers.size());
+    for (const Quality& quality : of.readers) save(out, quality);
+    for (const Reader best : of.best) out.number(best == kNoReader ? 0 : best + 1ULL);
+    out.number(of.choices);
+  }
+  save_nodes(out, nodes);
+  std::vector<std::uint64_t> keys;
+  keys.reserve(contexts_.size());
+  for (const auto& [key, counts] : contexts_) keys.push_back(key);
+  std::sort(keys.begin(), keys.end());
+  out.number(keys.size());
+  std::uint64_t before = 0;
+  for (const std::uint64_t key : keys) {
+    out.number(key - std::exchange(before, key));
+    const Counts& counts = contexts_.at(key);
+    out.number(counts.size());
+    for (const Count& way : counts) {
+      out.number(way.to);
+      out.number(way.count);
+    }
+  }
+}
+
+// Of most nodes nothing is known: only one thing ever came after them.
+void Chooser::save_nodes(ModelWriter& out, std::size_t nodes) const {
+  const auto known = [this](std::size_t node) {
+    const auto asked = [](const Quality& quality) { return quality.asked > 0; };
+    if (node < nodes_.size() && std::any_of(nodes_[node].begin(), nodes_[node].end(), asked)) return true;
+    const auto tried = [](std::uint8_t tries) { return tries > 0; };
+    return node < in_vain_.size() && std::any_of(in_vain_[node].begin(), in_vain_[node].end(), tried);
+  };
+  std::vector<NodeId> told;
+  for (NodeId node = 0; node < nodes; ++node) {
+    if (known(node)) told.push_back(node);
+  }
+  out.number(told.size());
+  for (const NodeId node : told) {
+    out.number(node);
+    for (std::size_t i = 0; i < kHeard; ++i) save(out, node < nodes_.size() ? nodes_[node][i] : Quality{});
+    for (std::size_t i = 0; i < kRules; ++i) out.number(node < in_vain_.size() ? in_vain_[node][i] : 0);
+  }
+}
+
+void Chooser::load(ModelReader& in, const Network& network) {
+  for (float& weight : weights_) weight = in.real(0, kWeightMax, "an adviser's weight");
+  classes_.resize(in.count(network.classes(), "too many classes"));
+  for (OfClass& of : classes_) {
+    for (Quality& quality : of.fixed) load(in, quality);
+    of.readers.resize(in.count(kPlaces + Sample::kRowsMax * kReadings, "too many features"));
+    for (Quality& quality : of.readers) load(in, quality);
+    for (Reader& best : of.best) {  // from 0: kNoReader
+      best = static_cast<Reader>(in.number(of.readers.size(), "too many features")) - 1;
+    }
+    of.choices = in.number(std::uint64_t{1} << 61, "too many choices");
+    if (!in.ok()) return;
+  }
+  load_nodes(in, network.nodes());
+  load_contexts(in, network.nodes());
+}
+
+void Chooser::load_nodes(ModelReader& in, std::size_t nodes) {
+  const std::size_t told = in.count(nodes, "too many nodes");
+  if (told == 0) return;
+  nodes_.resize(nodes);
+  in_vain_.resize(nodes);
+  for (std::size_t i = 0; i < told && in.ok(); ++i) {
+    const NodeId node = in.id(nodes, "there is no such node");
+    for (Quality& quality : nodes_[node]) load(in, quality);
+    for (std::uint8_t& tries : in_vain_[node]) {
+      tries = static_cast<std::uint8_t>(in.number(kTriesMax, "a rule that was tried too often"));
+    }
+  }
+}
+
+void Chooser::load_contexts(ModelReader& in, std::size_t nodes) {
+  const std::size_t contexts = in.count(kContextsMax, "too many contexts");
+  contexts_.reserve(contexts);
+  std::uint64_t key = 0;
+  for (std::size_t i = 0; i < contexts && in.ok(); ++i) {
+    const std::uint64_t further = in.any();
+    if (further > UINT64_MAX - key || (i > 0 && further == 0)) in.refuse("contexts are out of order");
+    key += further;
+    Counts& counts = contexts_[key];
+    counts.resize(in.count(kWaysMax, "too many ways"));
+    for (Count& way : counts) {
+      way.to = static_cast<Symbol>(in.number(UINT32_MAX, "there is no such node"));
+      if ((way.to & kRelative) == 0 && way.to >= nodes) in.refuse("there is no such node");
+      way.count = static_cast<std::uint32_t>(in.number(kCountMax, "a way that is gone too often"));
+    }
+  }
+}
+
+void Chooser::keep_weights_alone() {
+  Chooser other(options_);
+  other.weights_ = weights_;
+  other.score_ = score_;
+  *this = std::move(other);
+}
+
+}  // namespace outsize::pilot

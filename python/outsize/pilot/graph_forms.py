@@ -1,0 +1,46 @@
+"""A block graph as other tools read it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from outsize.units import format_bytes
+
+
+def label(block: dict[str, Any]) -> list[str]:
+    time = f"{block['time_ns'] / 1e6:.2f} ms"
+    return [f"{block['block']}: {block['name']}", f"{block['runs']:,}x, {time}, {format_bytes(block['bytes'])}"]
+
+
+def as_json(blocks: list[dict[str, Any]]) -> str:
+    return json.dumps({"blocks": blocks}, indent=1) + "\n"
+
+
+def as_dot(blocks: list[dict[str, Any]]) -> str:
+    lines = ["digraph blocks {", "  node [shape=box];", "  end [label=\"step ends\", shape=ellipse];"]
+    for block in blocks:
+        text = "\\n".join(label(block)).replace('"', "'")
+        lines.append(f"  b{block['block']} [label=\"{text}\"];")
+        lines += [f"  b{block['block']} -> {to} [label=\"{share:.0%}\"];" for to, share in ways_of(block)]
+    return "\n".join([*lines, "}", ""])
+
+
+def as_mermaid(blocks: list[dict[str, Any]]) -> str:
+    lines = ["flowchart TD", "  end_([step ends])"]
+    for block in blocks:
+        text = "<br>".join(label(block)).replace('"', "'")
+        lines.append(f"  b{block['block']}[\"{text}\"]")
+        lines += [
+            f"  b{block['block']} -->|{share:.0%}| {'end_' if to == 'end' else to}" for to, share in ways_of(block)
+        ]
+    return "\n".join([*lines, ""])
+
+
+def ways_of(block: dict[str, Any]) -> list[tuple[str, float]]:
+    ways = [(f"b{way['block']}", way["share"]) for way in block["next"]]
+    return ways + ([("end", block["end_share"])] if block["ends"] else [])
+
+
+FORMS: dict[str, Callable[[list[dict[str, Any]]], str]] = {".json": as_json, ".dot": as_dot, ".mmd": as_mermaid}
