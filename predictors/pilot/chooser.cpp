@@ -361,7 +361,7 @@ void Chooser::descend(std::size_t way) {
 // are many: they are tried for so long only.
 void Chooser::learn_sample(const Standing& standing, OfClass& of, ClassId choice, Symbol to, std::size_t way) {
   constexpr std::uint64_t kNew = 64, kPlacesNew = 256, kNowAndThen = 8, kAnew = 1024;
-  if (standing.sample.rows() == 0) return;
+  if (!options_.sample || standing.sample.rows() == 0) return;
   if (readers(standing.sample) > of.readers.size()) of.readers.resize(readers(standing.sample));
   Advice advice;
   const auto learn = [&](Reader reader) {

@@ -54,14 +54,17 @@ void PilotPredictor::end_op(Nanos now) {
   births_ = 0;
 }
 
-// The running op made a node of the graph if the next one to be made has another number now.
+// The op that stood there last made a node of the graph if the next one to be made has another number now. Of pins and the
+// like nobody knows where they stand.
 void PilotPredictor::end_graph_node(std::uint32_t next) {
-  Node& node = network_[running_];
-  node.made = next_ != 0 && next != next_ && running_ != step_node_;
-  if (node.made) {
-    const ThingId thing = network_.graph_node(running_);
-    graph_.keep(next_, thing);
-    if (thing != kNobody) instances_.push(thing, {ops_, next_, false, true});
+  if (next == 0) return;
+  if (const NodeId maker = std::exchange(placed_, kNobody); maker != kNobody) {
+    network_[maker].made = next != next_;
+    const ThingId thing = next == next_ ? kNobody : network_.graph_node(maker);
+    if (thing != kNobody) {
+      graph_.keep(next_, thing);
+      instances_.push(thing, {ops_, next_, false, true});
+    }
   }
   next_ = next;
 }
@@ -107,6 +110,7 @@ void PilotPredictor::on_op(const OpEvent& op) {
   }
   pass_to(node);
   take_turn(node, turn);
+  if (next_node(op.graph) != 0) placed_ = node;
   use(node, op.in_backward);
   follow(node);
 }
@@ -221,6 +225,7 @@ void PilotPredictor::on_step(Nanos now) {
   tokens_.on_step();
   instances_.clear();
   graph_.clear();
+  placed_ = kNobody;
   turn_ = 0;
   trail_.begin_sample();
   ++step_;
@@ -244,6 +249,8 @@ void PilotPredictor::forget_network() {
   trail_ = Trail{};
   plan_ = Plan{};
   instances_.clear();
+  graph_.clear();
+  placed_ = kNobody;
   operands_.clear();
   things_.clear();
   for (Seen& s : seen_) s.thing_step = 0;

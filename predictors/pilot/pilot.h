@@ -103,7 +103,8 @@ class PilotPredictor final : public Predictor {
   Trail trail_;
   Sample sample_;
   GraphNodes<ThingId, kNobody> graph_;
-  std::uint32_t next_ = 0, turn_ = 0;  // numbers in the graph, as the running op had them
+  std::uint32_t next_ = 0, turn_ = 0;  // numbers in the graph, as the latest op had them that had any
+  NodeId placed_ = kNobody;            // that op, in this step
   Chooser chooser_;
   mutable Plan plan_;
   std::vector<Seen> seen_;         // by extent
