@@ -54,32 +54,20 @@ void PilotPredictor::end_op(Nanos now) {
   births_ = 0;
 }
 
-// The op that stood there last made a node of the graph if the next one to be made has another number now. Of pins and the
-// like nobody knows where they stand.
 void PilotPredictor::end_graph_node(std::uint32_t next) {
-  if (next == 0) return;
-  if (const NodeId maker = std::exchange(placed_, kNobody); maker != kNobody) {
-    network_[maker].made = next != next_;
-    const ThingId thing = next == next_ ? kNobody : network_.graph_node(maker);
-    if (thing != kNobody) {
-      graph_.keep(next_, thing);
-      instances_.push(thing, {ops_, next_, false, true});
-    }
-  }
-  next_ = next;
-}
-
-Turn PilotPredictor::turn_of(std::uint32_t running) {
-  const ThingId thing = running == 0 ? kNobody : graph_.find(running);
-  const Turn turn{thing == kNobody ? 0 : network_[network_.thing(thing).node].token, running != turn_};
-  turn_ = running;
-  return turn;
+  const auto ended = graph_.begin(next);
+  if (ended.maker == kNobody) return;
+  network_[ended.maker].made = ended.made;
+  const ThingId thing = ended.made ? network_.graph_node(ended.maker) : kNobody;
+  if (thing == kNobody) return;
+  graph_.keep(ended.number, ended.maker);
+  instances_.push(thing, {ops_, ended.number, false, true});
 }
 
 void PilotPredictor::take_turn(NodeId node, const Turn& turn) {
-  const ThingId thing = turn.of != 0 && turn.begins ? graph_.find(turn_) : kNobody;
+  const ThingId thing = turn.of != 0 && turn.begins ? network_[graph_.whose_turn()].makes : kNobody;
   network_[node].returns_to = thing;
-  if (thing != kNobody) instances_.remove(thing, turn_);
+  if (thing != kNobody) instances_.remove(thing, graph_.running());
 }
 
 void PilotPredictor::pass_to(NodeId node) {
@@ -101,7 +89,7 @@ void PilotPredictor::on_op(const OpEvent& op) {
     seen(id).used_at = ops_;
     if (!shared(id)) operands_.push_back(id);
   }
-  const Turn turn = turn_of(running_node(op.graph));
+  const Turn turn = graph_.turn(running_node(op.graph), [this](NodeId maker) { return network_[maker].token; });
   const Token token = tokens_.on_op(kind_of(op.site), operands_, op.in_backward, turn);
   const NodeId node = network_.node(token, op.in_backward, tokens_.relative());
   if (judging_) {
@@ -110,7 +98,7 @@ void PilotPredictor::on_op(const OpEvent& op) {
   }
   pass_to(node);
   take_turn(node, turn);
-  if (next_node(op.graph) != 0) placed_ = node;
+  graph_.place(next_node(op.graph), node);
   use(node, op.in_backward);
   follow(node);
 }
@@ -225,8 +213,6 @@ void PilotPredictor::on_step(Nanos now) {
   tokens_.on_step();
   instances_.clear();
   graph_.clear();
-  placed_ = kNobody;
-  turn_ = 0;
   trail_.begin_sample();
   ++step_;
   for (Seen& s : seen_) s.transient = false;
@@ -250,7 +236,6 @@ void PilotPredictor::forget_network() {
   plan_ = Plan{};
   instances_.clear();
   graph_.clear();
-  placed_ = kNobody;
   operands_.clear();
   things_.clear();
   for (Seen& s : seen_) s.thing_step = 0;
