@@ -102,7 +102,7 @@ class Walk {
       const bool known = std::find(operands_.begin(), operands_.end(), id) != operands_.end();
       if (id != kNoExtent && !known) operands_.push_back(id);
     }
-    const OpEvent event{action.site, operands_, action.in_backward, t.time};
+    const OpEvent event{action.site, operands_, action.in_backward, t.time, {}, action.graph};
     for (pilot::PilotPredictor* const each : told) each->on_op(event);
   }
   void death(const Action& action, Told told) {

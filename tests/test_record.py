@@ -107,7 +107,8 @@ def test_what_training_did_is_in_the_trace(script: Path, run_outsize, traces):
     assert None in fused and "piece" in fused
     assert {"forward", "backward"} == {event["cat"] for event in ops}
     samples = [event["args"] for event in events if event.get("name") == "sample"]
-    assert samples == [{"input float32": [64, 512]}] * 3
+    assert [sample["input float32"] for sample in samples] == [[64, 512]] * 3
+    assert all(sample["input float32 distinct"] == [512] * 32 for sample in samples), "of the first rows"
 
 
 def test_the_same_program_under_a_small_budget(script: Path, run_outsize, traces):

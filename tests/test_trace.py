@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-# The trace of TraceCodec.GoldenBytes (core/trace/trace_codec_test.cpp) in a file, not compressed.
+# The trace of TraceCodec.GoldenBytes (core/trace/trace_codec_test.cpp) in a file, not compressed, as version 1 of the
+# format had it: without places in a graph.
 TINY = bytes.fromhex(
     "894f5a54520d0a1a01000000488192b0"
     "00000000920000009200000002000000f42352aa64e739fcf6596c30c80f3baf"

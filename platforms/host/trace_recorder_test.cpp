@@ -83,7 +83,11 @@ TEST_F(TraceRecorderTest, WhatHappenedIsInTheTrace) {
   recorder->death(t, 0, at(0x200000));
   ASSERT_TRUE(recorder->finish(now()).ok());
   std::string kinds;
-  EXPECT_EQ(read([&](const trace::Event& event) { kinds += std::string(trace::to_string(event.kind)) + ", "; }), "");
+  EXPECT_EQ(read([&](const trace::Event& event) {
+              kinds += std::string(trace::to_string(event.kind)) + ", ";
+              const bool is_op = event.kind == trace::Event::Kind::kOpBegin;
+              EXPECT_EQ(event.graph, is_op ? graph_place(7, 3) : 0);
+            }), "");
   EXPECT_EQ(kinds,
             "meta, adoption, site name, sample, wait, op begin, birth, op end, untracked, exposed, raw access, pin, "
             "unpin, hint, step, death, end, ");

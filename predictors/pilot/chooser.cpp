@@ -50,8 +50,9 @@ std::size_t Chooser::index_of(Symbol symbol) const {
     const std::size_t index = symbol < index_.size() ? index_[symbol] : kNobody;
     return index < count_ && to_[index] == symbol ? index : kWaysMax;
   }
-  const auto at = std::find(symbol_.begin(), symbol_.begin() + static_cast<std::ptrdiff_t>(count_), symbol);
-  return at == symbol_.begin() + static_cast<std::ptrdiff_t>(count_) ? kWaysMax : static_cast<std::size_t>(at - symbol_.begin());
+  const auto end = symbol_.begin() + static_cast<std::ptrdiff_t>(count_);
+  const auto at = std::find(symbol_.begin(), end, symbol);
+  return at == end ? kWaysMax : static_cast<std::size_t>(at - symbol_.begin());
 }
 
 // Where steps went from here, the most frequent if there are too many; and where they went from elsewhere at such a
@@ -133,8 +134,8 @@ std::optional<std::uint64_t> Chooser::best_key(const Standing& standing, ClassId
   return read_at(standing.sample, standing.trail, choice, of.best[i]);
 }
 
-// When what backward returns to with `node` was made or used by forward. Autograd's nodes tell, else weights, where there are any: on the rest
-// another may work as well.
+// When what backward returns to with `node` was made or used by forward. Autograd's nodes tell, else weights,
+// where there are any: on the rest another may work as well.
 std::uint64_t Chooser::made(const Standing& standing, const Node& node) {
   if (node.returns_to != kNobody) {
     const Instance* const top = standing.instances.top(node.returns_to);
@@ -361,7 +362,7 @@ void Chooser::descend(std::size_t way) {
 // are many: they are tried for so long only.
 void Chooser::learn_sample(const Standing& standing, OfClass& of, ClassId choice, Symbol to, std::size_t way) {
   constexpr std::uint64_t kNew = 64, kPlacesNew = 256, kNowAndThen = 8, kAnew = 1024;
-  if (standing.sample.rows() == 0) return;
+  if (!options_.sample || standing.sample.rows() == 0) return;
   if (readers(standing.sample) > of.readers.size()) of.readers.resize(readers(standing.sample));
   Advice advice;
   const auto learn = [&](Reader reader) {

@@ -1,8 +1,11 @@
-// The nodes of autograd's graph that this step has made, by their numbers: what made each of them.
+// The nodes of autograd's graph that this step has made, by their numbers: what made each of them; told op by op.
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
+
+#include "predictors/pilot/tokens.h"
 
 namespace outsize::pilot {
 
@@ -24,11 +27,45 @@ class GraphNodes {
     const std::size_t index = number - first_;
     return index < makers_.size() ? makers_[index] : kNone;
   }
-  void clear() { makers_.clear(); }
+
+  // An op begins, before whose own node that one comes next: the op that stood there last made a node if the number is
+  // another one now. Of pins and the like nobody knows where they stand: number 0.
+  struct Ended {
+    Maker maker = kNone;  // kNone: nobody stood there
+    std::uint32_t number = 0;
+    bool made = false;
+  };
+  Ended begin(std::uint32_t next) {
+    if (next == 0) return {};
+    const Ended ended{std::exchange(placed_, kNone), next_, next != next_};
+    next_ = next;
+    return ended;
+  }
+  // That op is called so.
+  void place(std::uint32_t next, Maker maker) {
+    if (next != 0) placed_ = maker;
+  }
+  // Whose gradient is made; `token_of` its maker. That op is the first of it where the node was not running yet.
+  template <class TokenOf>
+  Turn turn(std::uint32_t running, const TokenOf& token_of) {
+    const Maker maker = running == 0 ? kNone : find(running);
+    return {maker == kNone ? Token{0} : token_of(maker), std::exchange(running_, running) != running};
+  }
+  Maker whose_turn() const { return find(running_); }
+  std::uint32_t running() const { return running_; }
+
+  // The step has ended.
+  void clear() {
+    makers_.clear();
+    placed_ = kNone;
+    running_ = 0;
+  }
   std::size_t capacity() const { return makers_.capacity(); }
 
  private:
   std::uint32_t first_ = 0;
+  std::uint32_t next_ = 0, running_ = 0;  // as the latest op had them that had any
+  Maker placed_ = kNone;                  // that op, in this step
   std::vector<Maker> makers_;  // by number, from the first on
 };
 

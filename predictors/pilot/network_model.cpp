@@ -21,8 +21,9 @@ void save_ids(ModelWriter& out, const std::vector<ThingId>& ids, std::uint32_t n
   out.number(now);
 }
 
+// An op may work on a thing several times: so there may be more than there are things.
 void load_ids(ModelReader& in, std::size_t below, std::vector<ThingId>& ids, std::uint32_t& now) {
-  ids.resize(in.count(below, "an op has too many things"));
+  ids.resize(in.count(Network::kThingsMax, "an op has too many things"));
   for (ThingId& id : ids) id = in.id(below, "there is no such thing");
   now = static_cast<std::uint32_t>(in.number(ids.size(), "an op has fewer things than it uses"));
 }

@@ -54,29 +54,20 @@ void PilotPredictor::end_op(Nanos now) {
   births_ = 0;
 }
 
-// The running op made a node of the graph if the next one to be made has another number now.
 void PilotPredictor::end_graph_node(std::uint32_t next) {
-  Node& node = network_[running_];
-  node.made = next_ != 0 && next != next_ && running_ != step_node_;
-  if (node.made) {
-    const ThingId thing = network_.graph_node(running_);
-    graph_.keep(next_, thing);
-    if (thing != kNobody) instances_.push(thing, {ops_, next_, false, true});
-  }
-  next_ = next;
-}
-
-Turn PilotPredictor::turn_of(std::uint32_t running) {
-  const ThingId thing = running == 0 ? kNobody : graph_.find(running);
-  const Turn turn{thing == kNobody ? 0 : network_[network_.thing(thing).node].token, running != turn_};
-  turn_ = running;
-  return turn;
+  const auto ended = graph_.begin(next);
+  if (ended.maker == kNobody) return;
+  network_[ended.maker].made = ended.made;
+  const ThingId thing = ended.made ? network_.graph_node(ended.maker) : kNobody;
+  if (thing == kNobody) return;
+  graph_.keep(ended.number, ended.maker);
+  instances_.push(thing, {ops_, ended.number, false, true});
 }
 
 void PilotPredictor::take_turn(NodeId node, const Turn& turn) {
-  const ThingId thing = turn.of != 0 && turn.begins ? graph_.find(turn_) : kNobody;
+  const ThingId thing = turn.of != 0 && turn.begins ? network_[graph_.whose_turn()].makes : kNobody;
   network_[node].returns_to = thing;
-  if (thing != kNobody) instances_.remove(thing, turn_);
+  if (thing != kNobody) instances_.remove(thing, graph_.running());
 }
 
 void PilotPredictor::pass_to(NodeId node) {
@@ -98,7 +89,7 @@ void PilotPredictor::on_op(const OpEvent& op) {
     seen(id).used_at = ops_;
     if (!shared(id)) operands_.push_back(id);
   }
-  const Turn turn = turn_of(running_node(op.graph));
+  const Turn turn = graph_.turn(running_node(op.graph), [this](NodeId maker) { return network_[maker].token; });
   const Token token = tokens_.on_op(kind_of(op.site), operands_, op.in_backward, turn);
   const NodeId node = network_.node(token, op.in_backward, tokens_.relative());
   if (judging_) {
@@ -107,6 +98,7 @@ void PilotPredictor::on_op(const OpEvent& op) {
   }
   pass_to(node);
   take_turn(node, turn);
+  graph_.place(next_node(op.graph), node);
   use(node, op.in_backward);
   follow(node);
 }
@@ -221,7 +213,6 @@ void PilotPredictor::on_step(Nanos now) {
   tokens_.on_step();
   instances_.clear();
   graph_.clear();
-  turn_ = 0;
   trail_.begin_sample();
   ++step_;
   for (Seen& s : seen_) s.transient = false;
@@ -244,6 +235,7 @@ void PilotPredictor::forget_network() {
   trail_ = Trail{};
   plan_ = Plan{};
   instances_.clear();
+  graph_.clear();
   operands_.clear();
   things_.clear();
   for (Seen& s : seen_) s.thing_step = 0;

@@ -87,7 +87,6 @@ class PilotPredictor final : public Predictor {
   void judge_model();
   void pass_to(NodeId node);
   void end_graph_node(std::uint32_t next);
-  Turn turn_of(std::uint32_t running);
   void take_turn(NodeId node, const Turn& turn);
   void use(NodeId node, bool backward);
   void follow(NodeId node);
@@ -102,8 +101,7 @@ class PilotPredictor final : public Predictor {
   Instances instances_;
   Trail trail_;
   Sample sample_;
-  GraphNodes<ThingId, kNobody> graph_;
-  std::uint32_t next_ = 0, turn_ = 0;  // numbers in the graph, as the running op had them
+  GraphNodes<NodeId, kNobody> graph_;
   Chooser chooser_;
   mutable Plan plan_;
   std::vector<Seen> seen_;         // by extent

@@ -193,5 +193,35 @@ TEST(PilotTokens, WhatWasThereBeforeIsKnownFromItsFirstUse) {
   EXPECT_EQ(tokens.on_op(kMatmul, operand), then);
 }
 
+// Two experts' activations: ops of one kind that work on nothing that lasts.
+TEST(PilotTokens, BackwardIsNamedAfterWhoseTurnItIs) {
+  const auto turn_of = [](Token of) {
+    Tokens tokens;
+    std::vector<Token> path;
+    for (const bool begins : {true, false, true}) path.push_back(tokens.on_op(kGrad, {}, true, {of, begins}));
+    return path;
+  };
+  const std::vector<Token> one = turn_of(11), other = turn_of(12);
+  EXPECT_EQ(one, turn_of(11));
+  EXPECT_NE(one[0], other[0]);
+  EXPECT_NE(one[0], one[1]) << "the second op of a turn";
+  EXPECT_NE(one[1], other[1]);
+  EXPECT_EQ(one[0], one[2]) << "another turn of the same";
+  EXPECT_NE(one[0], turn_of(0)[0]) << "nobody knows whose";
+}
+
+TEST(PilotTokens, WhatComesAfterABranchIsTheSameButForItsAnchor) {
+  const auto after = [](ExtentId expert) {
+    Net net(20);
+    net.op(kMatmul, {net.weight(expert)});
+    EXPECT_EQ(net.tokens.relative(), 0U) << "an anchor";
+    const Token token = net.op(kGelu, {});
+    return std::pair(token, net.tokens.relative());
+  };
+  EXPECT_NE(after(0).first, after(1).first);
+  EXPECT_EQ(after(0).second, after(1).second);
+  EXPECT_NE(after(0).second, 0U);
+}
+
 }  // namespace
 }  // namespace outsize::pilot

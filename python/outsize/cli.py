@@ -21,9 +21,8 @@ COMMANDS = {
     "record": "run a training script and record it as a trace",
     "report": "run a training script and draw its last steps as a page",
     "trace": "look into a recorded run: a table, a check, or a form that other tools draw",
-    "pilot": "train the policy pilot on recorded runs, and look into what it learnt",
     "replay": "check that a run's decision log is what the engine decides, and that it may",
-    "pilot": "say how well the path of a recorded run is foreseen, or draw its blocks",
+    "pilot": "train the policy pilot on recorded runs, say how well it foresees them, draw their blocks",
     "doctor": "show what this machine offers: memory, disk, page faults, torch",
 }
 
@@ -378,12 +377,6 @@ def command_replay(argv: Sequence[str]) -> int:
     return replay(argv)
 
 
-def command_pilot(argv: Sequence[str]) -> int:
-    from outsize.pilot.command import main as pilot
-
-    return pilot(argv)
-
-
 def main(argv: Sequence[str] | None = None) -> None:
     words = list(sys.argv[1:] if argv is None else argv)
     if not words or words[0] in ("-h", "--help", "help"):
@@ -408,7 +401,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         "record": command_record,
         "report": command_report,
         "trace": command_trace,
-        "pilot": command_pilot,
         "replay": command_replay,
         "pilot": command_pilot,
     }[words[0]]

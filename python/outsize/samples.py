@@ -126,7 +126,7 @@ class _Look:
 
     def _tensor_values(self, tensor: Any, name: str) -> None:
         self._tell(name, tensor.shape)
-        if self._look_at_values is None or self._looks_left <= 0:
+        if self._look_at_values is None or self._looks_left <= 0 or len(self.found) >= FEATURES_MAX:
             return
         told = self._look_at_values(tensor)
         for what, numbers in zip(("values", "distinct", "commonest"), told, strict=True):

@@ -23,12 +23,13 @@ class Namer {
     for (const ExtentId id : op.extents) {
       if (!shared(id)) operands_.push_back(id);
     }
-    if (next_ != 0 && next_node(op.graph) != next_ && token_ != 0) graph_.keep(next_, token_);
-    next_ = next_node(op.graph);
-    const std::uint32_t running = running_node(op.graph);
-    const pilot::Turn turn{running == 0 ? pilot::Token{0} : graph_.find(running), running != turn_};
-    turn_ = running;
-    return token_ = tokens_.on_op(kind_of(op.site), operands_, op.in_backward, turn);
+    const std::uint32_t next = next_node(op.graph);
+    const auto ended = graph_.begin(next);
+    if (ended.made && ended.maker != 0) graph_.keep(ended.number, ended.maker);
+    const pilot::Turn turn = graph_.turn(running_node(op.graph), [](pilot::Token maker) { return maker; });
+    const pilot::Token token = tokens_.on_op(kind_of(op.site), operands_, op.in_backward, turn);
+    graph_.place(next, token);
+    return token;
   }
   void on_birth(ExtentId id, Bytes bytes) {
     if (!shared(id)) tokens_.on_birth(id, bytes);
@@ -39,8 +40,6 @@ class Namer {
   void on_step() {
     tokens_.on_step();
     graph_.clear();
-    token_ = 0;
-    turn_ = 0;
   }
   // Of the op told last.
   const std::vector<ExtentId>& operands() const { return operands_; }
@@ -55,8 +54,6 @@ class Namer {
   const ExtentTable& table_;
   Tokens tokens_;
   pilot::GraphNodes<pilot::Token, 0> graph_;
-  std::uint32_t next_ = 0, turn_ = 0;  // numbers in the graph, as the op had them that was told last
-  pilot::Token token_ = 0;             // of that one
   std::vector<ExtentId> operands_;
 };
 

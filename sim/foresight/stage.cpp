@@ -54,7 +54,7 @@ void Stage::op(const Action& action, Watcher& watcher) {
   };
   if (action.kind == Action::Kind::kPin) add(action.object, Access::kWrite);
   for (const ObjectRef& ref : action.operands) add(ref.object, ref.access);
-  watcher.op({action.site, operands_, action.in_backward, now_, accesses_});
+  watcher.op({action.site, operands_, action.in_backward, now_, accesses_, action.graph});
 }
 
 ExtentId Stage::enter(const Action& action) {
