@@ -481,7 +481,6 @@ Stats Runtime::stats() const {
   s.arena_bytes = m.space.used();
   s.mechanism = m.mover->name();
   s.policy = m.options.policy;
-  s.foresight = m.engine->foresight();
   m.tell_pilot(s);
   s.spill_dir = m.options.spill_dir;
   if (m.spill) s.warning = m.spill->warning();
