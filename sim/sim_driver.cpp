@@ -73,6 +73,7 @@ SimResult SimDriver::run() {
   settle();
   if (!result_.fatal) judge_rights();
   result_.stats = engine_->stats();
+  result_.foresight = engine_->foresight();
   result_.recognized = predictor_->recognized();
   result_.peak = checker_.resident_peak();
   for (const std::string& violation : checker_.violations()) problem(violation);

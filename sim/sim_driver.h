@@ -54,6 +54,7 @@ struct SimResult {
   bool cancelled = false;      // what is here is of the run until then
   std::vector<std::string> problems;
   std::string log;
+  std::string foresight;       // who foresaw in the end (Predictor::foresight)
 };
 
 class SimDriver {

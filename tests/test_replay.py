@@ -18,7 +18,7 @@ RUNS = {
     "moe": ("10MiB,12MiB", ["--layers", "3", "--experts", "6", "--width", "192", "--steps", "4"]),
     "tree_lstm": ("14MiB,18MiB", ["--hidden", "96", "--steps", "3"]),
 }
-POLICIES = ["lookahead", "ondemand", "deepum", "weights", "pilot"]
+POLICIES = ["lookahead", "ondemand", "deepum", "weights", "pilot", "auto"]
 
 
 @pytest.fixture(scope="module", params=RUNS)

@@ -71,6 +71,14 @@ def test_the_write_limit_says_who_waited() -> None:
     assert "nobody had to wait for it" in str(idle) and "limit" not in idle.brief()
 
 
+def test_who_foresees_is_told_where_the_policy_chooses() -> None:
+    said = "pilot since step 34 (foresees 91 %, the usual way 62 %)"
+    automatic = replace(BUSY, policy="auto", foresight=said)
+    assert automatic.brief().endswith(f" · foresight: {said}")
+    assert said in str(automatic) and automatic.as_dict()["foresight"] == said
+    assert "foresight" not in BUSY.brief() and "foresight" not in str(BUSY)
+
+
 def test_checksums_are_told_with_their_cost() -> None:
     checked = Stats(budget=GIB, ops=1, seconds=1.0, verified_bytes=2 * GIB, verify=150 * 10**6)
     assert "2.00 GiB checksummed in 150 ms" in str(checked)

@@ -139,8 +139,9 @@ def test_what_has_no_end_is_left():
 def test_only_a_policy_that_wants_samples_pays_for_them():
     from outsize.samples import wanted_by
 
-    assert [wanted_by(policy) for policy in ("pilot", "pilot:search=off")] == [True, True]
-    assert [wanted_by(policy) for policy in ("lookahead", "ondemand", "deepum:degree=4", "pilots")] == [False] * 4
+    assert [wanted_by(policy) for policy in ("pilot", "pilot:search=off", "auto", "auto:rest=64")] == [True] * 4
+    others = ("lookahead", "ondemand", "deepum:degree=4", "pilots", "automatic")
+    assert [wanted_by(policy) for policy in others] == [False] * 5
 
 
 # Whether the policy wants them is the argument; nothing is recorded.

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "core/engine/input.h"
@@ -83,6 +84,8 @@ class Engine {
   Bytes writing() const { return writing_; }
   // What the predictor's tables hold (not part of the budget).
   Bytes table_bytes() const { return predictor_->table_bytes(); }
+  // Who foresees, in words; empty where that never changes.
+  std::string foresight() const { return watching_ ? predictor_->foresight() : std::string(); }
   const Predictor& predictor() const { return *predictor_; }
 
  private:

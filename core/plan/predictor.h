@@ -73,6 +73,8 @@ class Predictor {
   virtual Recognized recognized() const { return {}; }
   // Bytes that bounded tables hold, where it keeps such.
   virtual Bytes table_bytes() const { return 0; }
+  // For a person: who foresees now, and how well, where that may change; else empty.
+  virtual std::string foresight() const { return {}; }
 };
 
 }  // namespace outsize

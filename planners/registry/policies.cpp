@@ -2,6 +2,7 @@
 
 #include "planners/lookahead/lookahead.h"
 #include "planners/ondemand/ondemand.h"
+#include "planners/registry/automatic.h"
 #include "planners/registry/deepum.h"
 #include "planners/registry/pilot.h"
 #include "planners/registry/weights.h"
@@ -25,6 +26,8 @@ Policy make_deepum(const ExtentTable& table) { return make_deepum_with(table, ""
 
 Policy make_weights(const ExtentTable& table) { return make_weights_with(table, ""); }
 
+Policy make_automatic(const ExtentTable& table) { return make_automatic_with(table, ""); }
+
 struct Row {
   const char* name;
   Policy (*make)(const ExtentTable&);
@@ -34,7 +37,8 @@ struct Row {
 };
 constexpr Row kPolicies[] = {
     {"lookahead", make_lookahead}, {"ondemand", make_ondemand}, {"deepum", make_deepum, make_deepum_with},
-    {"weights", make_weights, make_weights_with}, {"pilot", nullptr, nullptr, make_pilot_with}};
+    {"weights", make_weights, make_weights_with}, {"pilot", nullptr, nullptr, make_pilot_with},
+    {"auto", make_automatic, make_automatic_with}};
 
 }  // namespace
 

@@ -25,13 +25,14 @@ TEST(Policies, SettingsStandBehindAColon) {
   ExtentTable table;
   for (const char* name : {"deepum:", "deepum:chaining=off", "deepum:degree=8,rows=128,pre-eviction=on", "weights:",
                            "weights:solver=greedy-star", "weights:moves=weights,solver=single", "pilot",
-                           "pilot:sample=off,ops=2048"}) {
+                           "pilot:sample=off,ops=2048", "auto", "auto:margin=10,rest=64"}) {
     EXPECT_NE(make_policy(name, table).planner, nullptr) << name;
   }
   for (const char* name : {"deepum:chaining", "deepum:chaining=maybe", "deepum:degree=0", "deepum:degree=8x",
                            "deepum:degree=", "deepum:size=3", "deepum:degree=8,", "deepum:degree=99999999999", ":degree=8",
                            "lookahead:degree=8", "lookahead:", "deepu:degree=8", "weights:solver",
-                           "weights:solver=best", "weights:moves=all,", "weights:greedy", "pilot:ops=1", "pilot:share=0"}) {
+                           "weights:solver=best", "weights:moves=all,", "weights:greedy", "pilot:ops=1", "pilot:share=0",
+                           "auto:margin=0", "auto:pilot"}) {
     EXPECT_EQ(make_policy(name, table).planner, nullptr) << name;
   }
 }
@@ -39,7 +40,7 @@ TEST(Policies, SettingsStandBehindAColon) {
 TEST(Policies, WhatIsWrongIsNamedWithWhatMayBeGiven) {
   ExtentTable table;
   EXPECT_EQ(make_policy("nosuch", table).error.message(),
-            "there is no policy 'nosuch' [policy] Known: lookahead, ondemand, deepum, weights, pilot.");
+            "there is no policy 'nosuch' [policy] Known: lookahead, ondemand, deepum, weights, pilot, auto.");
   EXPECT_EQ(make_policy("ondemand:rows=8", table).error.message(),
             "'rows=8' is no setting of policy ondemand [policy] It has none.");
   const std::string rows = make_policy("deepum:ways=2,rows=0,degree=8", table).error.message();

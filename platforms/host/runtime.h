@@ -85,6 +85,7 @@ struct Stats {
   Bytes arena_bytes = 0;        // address space in use by live extents
   std::string mechanism;        // "userfaultfd+move", "userfaultfd+copy", "signal"
   std::string policy, spill_dir;
+  std::string foresight;        // who foresees now, where the policy chooses (Predictor::foresight)
   std::string warning;          // about the spill directory; empty: none
   Bytes disk_size = 0;          // of the file system the spill file is on
   std::uint64_t disk_write_limit = 0;  // as asked for

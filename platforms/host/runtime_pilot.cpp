@@ -1,4 +1,4 @@
-// What policy `pilot` begins with: a model from a file.
+// What policy `pilot` begins with, a model from a file, and what it and `auto` tell of themselves.
 #include "platforms/host/runtime_impl.h"
 #include "traces/pilot_file.h"
 
@@ -14,6 +14,7 @@ Policy Runtime::Impl::make_chosen_policy() {
 }
 
 void Runtime::Impl::tell_pilot(Stats& stats) const {
+  stats.foresight = engine->foresight();
   const Predictor::Recognized recognized = engine->predictor().recognized();
   stats.pilot_ops = static_cast<std::int64_t>(recognized.ops);
   stats.pilot_known_ops = static_cast<std::int64_t>(recognized.known);

@@ -71,6 +71,7 @@ py::dict said(const SimResult& result, bool of_engine) {
   answer["refused_for_space"] = result.refused_io;
   answer["unserved_raw_access"] = result.fatal;
   answer["needed_bytes"] = result.stats.need_peak;
+  if (!result.foresight.empty()) answer["foresight"] = result.foresight;
   py::list steps;
   for (std::size_t i = 0; i < result.time_at_step.size(); ++i) {
     py::dict step;

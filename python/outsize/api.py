@@ -65,9 +65,9 @@ def enable(
     budget: "2GiB", "60%" of the memory limit, "auto" (a share of what is free), or bytes.
     budget_rss: the same for all that the process holds in RAM, scratch of kernels and Python objects
         included; `budget` then follows from what the rest of the process leaves.
-    policy: "lookahead" (repeats what earlier steps did), "ondemand" (least recently used), "deepum"
-        (DeepUM's correlation tables; "deepum:chaining=off" and the like set its sizes and switches) or
-        "weights" (weight offloading: a plan over the whole step, once it repeats).
+    policy: "lookahead" (repeats what earlier steps did), "pilot" (foresees a path that depends on the sample),
+        "auto" (whichever of these foresees better), "ondemand" (least recently used), "deepum" (DeepUM's tables;
+        "deepum:chaining=off" and the like set sizes and switches) or "weights" (a plan over a step that repeats).
     spill_dir: where bytes go that do not fit; default $TMPDIR, else /var/tmp. Not a tmpfs.
     spill_limit: the most bytes the spill file may take; 0: what is free there.
     disk_write_limit: "2TB/day", or bytes a second: a pace for writes to the disk, kept by waiting.

@@ -218,7 +218,7 @@ def add_run_options(parser: Parser) -> None:
         "--policy",
         default="lookahead",
         metavar="NAME",
-        help="lookahead (default), pilot, ondemand, deepum or weights",
+        help="lookahead (default), auto, pilot, ondemand, deepum or weights",
     )
     parser.add_argument(
         "--pilot", default="", metavar="FILE", help="what policy pilot begins with (`outsize pilot train`)"

@@ -51,6 +51,7 @@ class Stats:
     arena_bytes: int = 0
     mechanism: str = ""
     policy: str = ""
+    foresight: str = ""  # who foresees now, where the policy chooses
     pilot_ops: int = 0  # of the first steps, where the pilot began with a model
     pilot_known_ops: int = 0  # of these, what the model knew
     pilot_given_up: bool = False  # too few: it began anew
@@ -140,4 +141,5 @@ class Stats:
                 if self.held_back
                 else ""
             )
+            + (f" · foresight: {self.foresight}" if self.foresight else "")
         )

@@ -25,6 +25,7 @@ def rows(stats: Stats) -> list[tuple[str, str]]:
         return [("budget", "none has been in force")]
     table = [
         ("policy", f"{stats.policy}, page faults by {stats.mechanism}"),
+        *([("foresight", stats.foresight)] if stats.foresight else []),
         *([("pilot's model", _pilot(stats))] if stats.pilot_ops else []),
         ("peak in RAM", _peak(stats)),
         ("peak of all tensors", format_bytes(stats.tensor_bytes_peak)),

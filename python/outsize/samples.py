@@ -42,7 +42,7 @@ _DICTS = (dict, UserDict)
 
 def wanted_by(policy: str) -> bool:
     """Whether a policy makes something of samples; the others need not pay for them."""
-    return policy.partition(":")[0] == "pilot"
+    return policy.partition(":")[0] in ("auto", "pilot")
 
 
 def features_of(arguments: Sequence[Any], named: Mapping[str, Any], look_at: Look | None = None) -> Features:
