@@ -1,9 +1,7 @@
 // What the policy `auto` is worth: near the better one of `lookahead` and `pilot`, whichever that is.
-#include <algorithm>
-#include <string>
-
 #include <gtest/gtest.h>
 
+#include "sim/checked_run.h"
 #include "sim/random_program.h"
 #include "sim/sim_driver.h"
 #include "sim/training_program.h"
@@ -11,49 +9,26 @@
 namespace outsize::sim {
 namespace {
 
-SimResult run(const Program& program, Bytes budget, const char* policy, bool keep_log = false) {
-  SimOptions options;
-  options.budget = budget;
-  options.policy = policy;
-  options.reading_max = options.writing_max = std::max<Bytes>(budget / 8, 4 * kMiB);
-  options.keep_log = keep_log;
-  SimDriver driver(program, options);
-  SimResult result = driver.run();
-  for (const std::string& problem : result.problems) ADD_FAILURE() << policy << ": " << problem;
-  EXPECT_LE(result.peak, budget) << policy;
-  EXPECT_EQ(result.refused_budget + result.refused_io, 0) << policy;
-  return result;
-}
+constexpr int kSteps = 60;
 
 // Time of the later half of the steps.
 Nanos later_half(const SimResult& result) {
   return result.time_at_step.back() - result.time_at_step.at(result.time_at_step.size() / 2 - 1);
 }
 
-// A tree's cells, told ahead of each step.
-TrainingOptions cells() {
-  TrainingOptions options;
-  options.steps = 60;
-  options.layers = 24;
-  options.path_seed = 3;
-  options.path_length = 40;
-  options.tells = true;
-  return options;
-}
-
 TrainingOptions loop() {
   TrainingOptions options;
-  options.steps = 60;
+  options.steps = kSteps;
   options.op_time = 20'000'000;
   return options;
 }
 
 TEST(Automatic, WhereTheSampleSaysThePathThePilotSteers) {
-  TrainingOptions skipping = cells();
+  TrainingOptions skipping = cells(kSteps);
   skipping.path_length = 0;
   skipping.skipped_layers = 12;
   skipping.op_time = 60'000'000;
-  for (const TrainingOptions& options : {cells(), skipping}) {
+  for (const TrainingOptions& options : {cells(kSteps), skipping}) {
     const Program program = training_program(options);
     for (const int percent : {50, 30}) {
       const Bytes budget = peak_bytes(program) * percent / 100;
@@ -78,14 +53,14 @@ TEST(Automatic, AStaticLoopIsLeftToTheUsualWay) {
 }
 
 TEST(Automatic, WithAnAmpleBudgetNothingMoves) {  // invariant 9
-  const Program program = training_program(cells());
+  const Program program = training_program(cells(kSteps));
   const SimResult result = run(program, peak_bytes(program), "auto");
   EXPECT_EQ(result.stats.evictions + result.stats.reads + result.stats.writes, 0);
   EXPECT_EQ(result.foresight.find("pilot since"), std::string::npos) << result.foresight;
 }
 
 TEST(Automatic, TheSameInputsGiveTheSameDecisions) {
-  TrainingOptions options = cells();
+  TrainingOptions options = cells(kSteps);
   options.steps = 24;  // it changes over within them
   const Program program = training_program(options);
   const Bytes budget = peak_bytes(program) * 40 / 100;

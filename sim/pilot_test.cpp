@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "sim/checked_run.h"
 #include "sim/random.h"
 #include "sim/random_program.h"
 #include "sim/sim_driver.h"
@@ -16,6 +17,7 @@
 namespace outsize::sim {
 namespace {
 
+constexpr int kSteps = 40;
 constexpr std::size_t kFrom = 19, kTo = 39;  // steps judged: those after twenty
 
 struct Moved {
@@ -28,34 +30,9 @@ Moved judged(const SimResult& result) {
   return {b.read - a.read, b.demanded - a.demanded, result.stall_at_step[kTo] - result.stall_at_step[kFrom]};
 }
 
-SimResult run(const Program& program, Bytes budget, const char* policy, bool keep_log = false) {
-  SimOptions options;
-  options.budget = budget;
-  options.policy = policy;
-  options.reading_max = options.writing_max = std::max<Bytes>(budget / 8, 4 * kMiB);
-  options.keep_log = keep_log;
-  SimDriver driver(program, options);
-  SimResult result = driver.run();
-  for (const std::string& problem : result.problems) ADD_FAILURE() << policy << ": " << problem;
-  EXPECT_LE(result.peak, budget) << policy;
-  EXPECT_EQ(result.refused_budget + result.refused_io, 0) << policy;
-  return result;
-}
-
-// A tree's cells, told ahead of each step.
-TrainingOptions cells() {
-  TrainingOptions options;
-  options.steps = 40;
-  options.layers = 24;
-  options.path_seed = 3;
-  options.path_length = 40;
-  options.tells = true;
-  return options;
-}
-
 // Layers in an order of each step's own, some left out.
 TrainingOptions skipping() {
-  TrainingOptions options = cells();
+  TrainingOptions options = cells(kSteps);
   options.path_length = 0;
   options.skipped_layers = 12;
   options.op_time = 60'000'000;  // the link has time for all of it
@@ -79,7 +56,7 @@ void beats_lookahead(const TrainingOptions& options) {
   }
 }
 
-TEST(Pilot, WhereTheSampleSaysTheCellsLittleIsDemanded) { beats_lookahead(cells()); }
+TEST(Pilot, WhereTheSampleSaysTheCellsLittleIsDemanded) { beats_lookahead(cells(kSteps)); }
 
 TEST(Pilot, WhereTheSampleSaysTheOrderLittleIsDemanded) { beats_lookahead(skipping()); }
 
@@ -96,7 +73,7 @@ TEST(Pilot, AStaticLoopIsForeseenToo) {
 }
 
 TEST(Pilot, WithAnAmpleBudgetNothingMoves) {  // invariant 9
-  for (const TrainingOptions& options : {cells(), skipping()}) {
+  for (const TrainingOptions& options : {cells(kSteps), skipping()}) {
     const Program program = training_program(options);
     const SimResult result = run(program, peak_bytes(program), "pilot");
     EXPECT_EQ(result.stats.evictions + result.stats.reads + result.stats.writes, 0);
@@ -106,7 +83,7 @@ TEST(Pilot, WithAnAmpleBudgetNothingMoves) {  // invariant 9
 // The values of every sample in another order than that of the path.
 TEST(Pilot, ASampleThatLiesCostsNothingButTime) {
   constexpr std::uint64_t kSeed = 20261207;
-  Program program = training_program(cells());
+  Program program = training_program(cells(kSteps));
   const Bytes budget = peak_bytes(program) * 30 / 100;
   const SimResult told = run(program, budget, "pilot");
   Random random(kSeed);
@@ -122,7 +99,7 @@ TEST(Pilot, ASampleThatLiesCostsNothingButTime) {
 }
 
 TEST(Pilot, TheSameInputsGiveTheSameDecisions) {
-  TrainingOptions options = cells();
+  TrainingOptions options = cells(kSteps);
   options.steps = 12;
   const Program program = training_program(options);
   const Bytes budget = peak_bytes(program) * 40 / 100;
@@ -133,7 +110,7 @@ TEST(Pilot, TheSameInputsGiveTheSameDecisions) {
 }
 
 TEST(Pilot, EveryKthTransferFailing) {  // invariant 6: told, never wrong, never stuck
-  TrainingOptions small = cells();
+  TrainingOptions small = cells(kSteps);
   small.layers = 4;
   small.path_length = 6;
   small.steps = 4;

@@ -69,13 +69,18 @@ void Contest::list(Rival rival, const Predictor& predictor) {
   }
 }
 
+// Who listed it did so for nothing.
+void Contest::count_wrong(ExtentId id, const Seen& seen) {
+  for (int rival = 0; rival < kRivals; ++rival) {
+    if (((seen.by >> rival) & 1) != 0) window_tally_[rival].wrong += bytes_of(id);
+  }
+}
+
 void Contest::close(Nanos now) {
   for (const ExtentId id : listed_) {
     Seen& s = seen_[id];
     if (s.window != window_) continue;
-    for (int rival = 0; rival < kRivals; ++rival) {
-      if (((s.by >> rival) & 1) != 0) window_tally_[rival].wrong += bytes_of(id);
-    }
+    count_wrong(id, s);
     s.by = 0;
   }
   step_[kUsual].add(window_tally_[kUsual]);
@@ -97,11 +102,7 @@ void Contest::on_birth(ExtentId id) {
 // What would have come for nothing is counted when the window ends; what died is not waited for.
 void Contest::on_death(ExtentId id) {
   Seen& s = seen(id);
-  if (window_ != 0 && s.window == window_) {
-    for (int rival = 0; rival < kRivals; ++rival) {
-      if (((s.by >> rival) & 1) != 0) window_tally_[rival].wrong += bytes_of(id);
-    }
-  }
+  if (s.window == window_) count_wrong(id, s);
   s = {};
 }
 

@@ -73,6 +73,7 @@ class Contest {
   void use(ExtentId id);
   void open(Nanos now, const Predictor& usual, const Predictor* pilot);
   void list(Rival rival, const Predictor& predictor);
+  void count_wrong(ExtentId id, const Seen& seen);
   void close(Nanos now);
 
   const ExtentTable& table_;
