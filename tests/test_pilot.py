@@ -101,6 +101,19 @@ def test_blocks_can_be_cut(recorded: Path) -> None:
     assert sum(len(block["ops"]) for block in cut) == sum(len(block["ops"]) for block in whole)
 
 
+def test_what_ran_seldom_can_be_left_out(recorded: Path) -> None:
+    outsize(recorded, "pilot", "graph", "run.trace", "-o", "all.json")
+    outsize(recorded, "pilot", "graph", "run.trace", "--min-runs", "5", "-o", "often.json")
+    whole, often = (json.loads((recorded / f"{name}.json").read_text())["blocks"] for name in ("all", "often"))
+    kept = {block["block"] for block in whole if block["runs"] >= 5}
+    assert 0 < len(kept) < len(whole) and {block["block"] for block in often} == kept
+    for block in often:
+        before = whole[block["block"]]
+        assert block == before | {"next": [way for way in before["next"] if way["block"] in kept]}
+    said = outsize(recorded, "pilot", "graph", "run.trace", "--min-runs", "5").stdout
+    assert f"{len(often)} blocks" in said and f"left out what ran less often: {len(whole) - len(often)}" in said
+
+
 @pytest.mark.parametrize("words, message", [
     (("eval", "missing.trace"), "missing.trace: the trace cannot be read"),
     (("eval", "run.trace", "--predictors", "nobody"), "Nothing that foresees paths is called 'nobody'"),
@@ -108,6 +121,7 @@ def test_blocks_can_be_cut(recorded: Path) -> None:
     (("eval", "run.trace", "--from-step", "49"), "run.trace has 48 steps, and --from-step begins behind them."),
     (("eval", "short.trace"), "There are fewer than two whole steps"),
     (("graph", "run.trace", "-o", "graph.png"), "is written as .json, .dot or .mmd"),
+    (("graph", "run.trace", "--min-runs", "0"), "argument --min-runs: '0' is not a number above zero"),
     (("graph", "run.trace", "-o", "-"), "a block graph goes to a file"),
     (("draw",), "there is no command 'pilot draw'"),
 ])

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from outsize.cli import Parser, fail, output_file, rate, size
+from outsize.cli import Parser, fail, output_file, positive, rate, size
 from outsize.pilot.graph_forms import FORMS, ways_of
 from outsize.pilot.paths import load
 from outsize.progress import progress
@@ -36,6 +36,10 @@ def parser() -> Parser:
     result.add_argument(
         "--rate", default="0", type=rate, metavar="PACE",
         help="cut blocks that compute for longer than their bytes take to come: 2GB/s, say (default: no limit)",
+    )
+    result.add_argument(
+        "--min-runs", default=1, type=positive, metavar="N",
+        help="leave out blocks that ran fewer than N times, as those of the first step often do (default: 1)",
     )
     return result
 
@@ -66,7 +70,16 @@ def named(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return result
 
 
-def show(trace: str, blocks: list[dict[str, Any]]) -> None:
+def frequent(blocks: list[dict[str, Any]], min_runs: int) -> list[dict[str, Any]]:
+    """Without blocks that ran fewer than `min_runs` times and the ways to them; numbers and shares stay as they are."""
+    kept = {block["block"] for block in blocks if block["runs"] >= min_runs}
+    return [
+        block | {"next": [way for way in block["next"] if way["block"] in kept]}
+        for block in blocks if block["block"] in kept
+    ]
+
+
+def show(trace: str, blocks: list[dict[str, Any]], left_out: int) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -86,6 +99,7 @@ def show(trace: str, blocks: list[dict[str, Any]]) -> None:
     parted = sum(len(ways_of(block)) > 1 for block in blocks)
     console.print(
         f"{trace}: {format_count(len(blocks), 'block')}, {parted:,} with several ways on"
+        + (f"; left out what ran less often: {left_out:,}" if left_out else "")
         + (f"; the {LISTED} largest:" if len(blocks) > LISTED else ":"),
         soft_wrap=True,
     )
@@ -103,11 +117,12 @@ def main(argv: Sequence[str]) -> int:
     try:
         with progress(f"Reading {args.trace}"):
             path = paths.TracePath(args.trace, parse_size(args.block_bytes), parse_rate(args.rate))
-            blocks = named(path.blocks())
+            found = named(path.blocks())
     except ValueError as error:
         fail(str(error))
+    blocks = frequent(found, args.min_runs)
     if args.output:
         Path(args.output).write_text(FORMS[suffix](blocks), encoding="utf-8")
     else:
-        show(args.trace, blocks)
+        show(args.trace, blocks, len(found) - len(blocks))
     return 0
