@@ -22,6 +22,7 @@
 #include "adapter/errors.h"
 #include "adapter/gate.h"
 #include "adapter/interception.h"
+#include "adapter/op_info.h"
 #include "adapter/op_scope.h"
 #include "adapter/operands.h"
 #include "adapter/token_look.h"
@@ -275,7 +276,10 @@ class Kernel {
   // `written[i]`: argument i is written, where it is a tensor; those past the end are. `hash` names
   // the kernel the same in every process.
   Kernel(py::object function, std::string name, std::uint64_t hash, std::vector<bool> written)
-      : function_(std::move(function)), name_(std::move(name)), hash_(hash), written_(std::move(written)) {}
+      : function_(std::move(function)), written_(std::move(written)) {
+    op_.name = std::move(name);
+    op_.hash = hash;
+  }
 
   py::object call(const py::args& arguments) const {
     const GateEntry gate;
@@ -288,7 +292,7 @@ class Kernel {
       operands.add(THPVariable_Unpack(argument), is_written ? Access::kWrite : Access::kRead);
     }
     try {
-      const OpScope scope(*gate.runtime(), gate.state(), operands, hash_, name_);
+      const OpScope scope(*gate.runtime(), gate.state(), operands, op_, op_.flags);
       return function_(*arguments);
     } catch (OpError& error) {  // pybind11 does not know PyTorch's exceptions
       PyErr_SetString(error.type, error.what());
@@ -298,8 +302,7 @@ class Kernel {
 
  private:
   py::object function_;
-  std::string name_;
-  std::uint64_t hash_;
+  OpInfo op_;  // no idioms: it is several ops in one
   std::vector<bool> written_;
 };
 

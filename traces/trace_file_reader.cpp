@@ -78,6 +78,7 @@ Status FileReader::header() {
                      std::to_string(trace::kFormatVersion),
                  "byte 8", "Read it with the outsize that recorded it, or a later one."};
   }
+  if (version < trace::kIdiomsSince) old_sites_.emplace();
   context_ = ZSTD_createDCtx();
   if (context_ != nullptr) return {};
   return Error{ErrorCode::kIo, "the trace cannot be read: the system is out of memory", "", ""};
@@ -131,7 +132,10 @@ Result<bool> FileReader::block(std::string& bytes) {
 
 Result<bool> FileReader::next(trace::Event& event) {
   Result<bool> more = decoder_.next(event);
-  if (more.ok()) return more;
+  if (more.ok()) {
+    if (old_sites_ && *more) old_sites_->renew(event);
+    return more;
+  }
   Error error = more.error();
   error.what = path_ + ": " + error.what;
   return error;
