@@ -21,7 +21,7 @@ enum Class : IdiomClass {
   // Ours.
   kProduct, kProductWithBias, kSoftmax, kSoftmaxBackward, kRowNorm, kRowNormBackward, kAttention, kAttentionBackward, kLookUp,
   kScatter, kOrder, kPoolBackward, kResample, kResampleBackward, kRecurrentLayer, kRecurrentCell, kFourier, kDecomposition,
-  kSgd, kAdam, kTwoStreams,
+  kSgd, kAdam, kTwoStreams, kBatchedProduct,
   kClasses,
 };
 static_assert(kClasses < kIdiomClassesMax);
@@ -72,6 +72,7 @@ constexpr std::array<Row, kClasses> kRows = [] {
   rows[kSgd] = {{0, 0, 0, 0, 3, 0}};                // parameter, gradient, momentum
   rows[kAdam] = {{0, 0, 0, 0, 4, 0}};               // and another
   rows[kTwoStreams] = {{0, 0, 0, 0, 2, 0}};
+  rows[kBatchedProduct] = {{0, 0, 0, 1, 2, 0}, kAtt};  // hardly anything but attention written out has these
   return rows;
 }();
 
@@ -110,6 +111,7 @@ constexpr Named kNamed[] = {
     {"_log_softmax_backward_data", kSoftmaxBackward},
     {"_native_batch_norm_legit", kNorm},
     {"_native_multi_head_attention", kAttention},
+    {"_safe_softmax", kSoftmax},
     {"_slow_conv2d_backward", kConvolutionUnfolded},  // paper: thnn_conv2d
     {"_slow_conv2d_forward", kConvolutionUnfolded},
     {"_softmax", kSoftmax},
@@ -148,7 +150,7 @@ constexpr Named kNamed[] = {
     {"avg_pool2d_backward", kPoolBackward},
     {"avg_pool3d", kAveragePool},
     {"avg_pool3d_backward", kPoolBackward},
-    {"baddbmm", kProductWithBias},
+    {"baddbmm", kBatchedProduct},
     {"batch_norm_backward", kNorm},
     {"bernoulli", kStream},
     {"binary_cross_entropy", kActivationBackward},
@@ -158,7 +160,7 @@ constexpr Named kNamed[] = {
     {"bitwise_and", kArithmetic},
     {"bitwise_not", kStream},
     {"bitwise_or", kArithmetic},
-    {"bmm", kProduct},
+    {"bmm", kBatchedProduct},
     {"cat", kCopy},  // paper
     {"ceil", kStream},
     {"clamp", kStream},
@@ -250,6 +252,7 @@ constexpr Named kNamed[] = {
     {"isfinite", kStream},
     {"isinf", kStream},
     {"isnan", kStream},
+    {"isneginf", kStream},
     {"kthvalue", kOrder},
     {"l1_loss", kActivationBackward},
     {"l1_loss_backward", kGatherBackward},  // paper
@@ -364,6 +367,7 @@ constexpr Named kNamed[] = {
     {"rrelu_with_noise_backward", kActivationBackward},
     {"rsqrt", kStream},
     {"rsub", kArithmetic},
+    {"scalar_tensor", kCopy},
     {"scatter", kScatter},
     {"scatter_add", kScatter},
     {"scatter_reduce", kScatter},

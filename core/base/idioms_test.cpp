@@ -53,7 +53,8 @@ TEST(Idioms, NumbersStay) {  // traces hold them
   EXPECT_EQ(idiom_class_named("aten::embedding"), 29);
   EXPECT_EQ(idiom_class_named("aten::_fused_adamw_"), 40);
   EXPECT_EQ(idiom_class_named("aten::native_dropout_backward"), 41);
-  EXPECT_EQ(idiom_classes(), 42U);
+  EXPECT_EQ(idiom_class_named("aten::bmm"), 42);
+  EXPECT_EQ(idiom_classes(), 43U);
   EXPECT_LT(idiom_classes(), kIdiomClassesMax);
 }
 
@@ -88,6 +89,7 @@ TEST(Idioms, SomeSayWhatKindOfNetworkHasThem) {
   EXPECT_EQ(mark_of(idiom_class_named("aten::mkldnn_convolution")), BaseType::kConvolution);
   EXPECT_EQ(mark_of(idiom_class_named("aten::mkldnn_rnn_layer")), BaseType::kRecurrent);
   EXPECT_EQ(mark_of(idiom_class_named("aten::_scaled_dot_product_flash_attention")), BaseType::kAttention);
+  EXPECT_EQ(mark_of(idiom_class_named("aten::bmm")), BaseType::kAttention);
   EXPECT_EQ(mark_of(idiom_class_named("aten::mm")), BaseType::kPlain);
   EXPECT_STREQ(to_string(BaseType::kRecurrent), "recurrent");
 }
