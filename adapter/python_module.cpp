@@ -327,14 +327,16 @@ py::dict measure_disk(const std::string& directory, std::int64_t sample) {
 
 // Nanoseconds; those of pages are 0 where they do not move one by one.
 py::dict measure_moves(const std::string& directory, std::int64_t sample) {
-  const auto pages = without_gil([] { return host::measure_page_cost(); });
+  const Bytes lately_freed = std::min<Bytes>(kGiB, host::memory_limits().available / 8);
+  const auto pages = without_gil([&] { return host::measure_page_cost(lately_freed); });
   const auto moves = without_gil([&] { return host::measure_move_cost(directory, sample); });
   if (!moves) check(Status(moves.error()));
   const host::PageCost page = pages.ok() ? pages.value() : host::PageCost{};
   const host::MoveCost& move = moves.value();
   return py::dict(py::arg("page_ns") = page.page, py::arg("fresh_mib_ns") = page.fresh_mib,
                   py::arg("fresh_huge_mib_ns") = page.fresh_huge_mib, py::arg("command_ns") = move.command,
-                  py::arg("transfer_ns") = move.transfer, py::arg("mib_ns") = move.mebibyte);
+                  py::arg("transfer_ns") = move.transfer, py::arg("mib_ns") = move.mebibyte,
+                  py::arg("wait_ns") = move.wait);
 }
 
 py::dict fault_support() {

@@ -124,6 +124,7 @@ struct Runtime::Impl {
   void run(const Command& command);
   void start_write(const Command& command);
   void start_fetch(const Command& command);
+  const ThreadSlot* reader_of(Urgency urgency) const { return urgency == Urgency::kDemand ? reader : nullptr; }
   void install(const Command& command);
   void evict(ExtentId id);
   void release(ExtentId id);
@@ -236,7 +237,8 @@ struct Runtime::Impl {
   std::vector<ExtentId> free_ids;
   std::unique_ptr<SmallStorages> small;
   std::unique_ptr<SpillFile> spill;
-  std::unique_ptr<IoPool> io;
+  std::shared_ptr<IoPool> io;         // shared with threads that wait and read meanwhile
+  const ThreadSlot* reader = nullptr;  // its op is being decided on; if it has to wait it reads itself what it waits for
   std::unique_ptr<Engine> engine;
   Commands commands;
   std::size_t next_command = 0;
