@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.launch import clean_environment
 from support.recorded import outsize
 
 # Sizes and budgets at which bytes have to move all the time.
@@ -65,7 +68,37 @@ def test_another_run_is_told_and_computes_the_same(recorded) -> None:
     plain, _, _ = run(folder, "1GiB", other)
     assert (said["losses"], said["weights_sha256"]) == (plain["losses"], plain["weights_sha256"])
     assert stats["foresee_known_ops"] < stats["foresee_ops"]
-    assert "outsize: policy oracle, told run.trace: " in told and "did not come as recorded" in told
+    assert re.search(r"recorded run +[\d,]+ of [\d,]+ ops did not come as recorded", told)
+
+
+PROGRAM = """\
+import sys, torch, outsize
+
+def train(width):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(*(torch.nn.Linear(width, width) for _ in range(8)))
+    for _ in range(3):
+        model(torch.ones(8, width)).square().mean().backward()
+        outsize.step()
+
+with outsize.budget("1GiB", record="run.trace"):
+    train(512)
+for width in (512, 640):
+    with outsize.budget("16MiB", "oracle", foresee="run.trace"):
+        train(width)
+    print(width, outsize.stats().foresee_known_ops / outsize.stats().foresee_ops)
+"""
+
+
+def test_in_python_a_warning_tells_of_another_run(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(PROGRAM)
+    done = subprocess.run([sys.executable, "train.py"], cwd=tmp_path, env=clean_environment(), text=True,
+                          capture_output=True, timeout=300)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (_, same), (_, other) = (line.split() for line in done.stdout.splitlines())
+    assert float(same) > 0.98 and float(other) < 0.2
+    told = [line for line in done.stderr.splitlines() if line.startswith("policy oracle, told run.trace: ")]
+    assert told[-1].endswith(" did not come as recorded") and len(told) <= 2
 
 
 def test_what_is_wrong_is_told(tmp_path: Path) -> None:

@@ -96,9 +96,7 @@ def enable(
             "budget": budget,
             "budget_rss": budget_rss,
             "policy": policy,
-            "spill_dir": spill_dir,
-            "spill_limit": spill_limit,
-            "disk_write_limit": disk_write_limit,
+            "spill_dir": spill_dir, "spill_limit": spill_limit, "disk_write_limit": disk_write_limit,
             "faults": faults, "io_threads": io_threads, "verify": verify,
             "decision_log": decision_log, "record": record, "pilot": pilot, "foresee": foresee,
         }
