@@ -7,8 +7,8 @@
 // otherwise in every run: such an extent is used next when the first of those in it is.
 //
 // Where other ops come than were recorded, the place is looked for again: so many ops in a row that agree, within a
-// window. Meanwhile nothing comes ahead of need, and after a while what was used longest ago leaves first. Where the place is not found,
-// or the recorded run is over, it stays so.
+// window. Meanwhile nothing comes ahead of need, and after a while what was used longest ago leaves first. Where the
+// place is not found, or the recorded run is over, it stays so.
 //
 // Costs: on_op O(operands), next_use O(log uses), upcoming as Outlook says; O(window) for an op while it looks for the
 // place. For programs of one thread: where threads run ops at once, foresight suffers and nothing else.
