@@ -120,7 +120,7 @@ Status Runtime::Impl::start(const RuntimeOptions& wanted) {
     }
     log = std::make_unique<DecisionLog>(
         [this](std::string_view line) { std::fwrite(line.data(), 1, line.size(), log_file); });
-    log->header(options.policy, options.budget, of_engine.reading_max, of_engine.writing_max, pilot_model);
+    log->header(options.policy, options.budget, of_engine.reading_max, of_engine.writing_max, pilot_model, foreseen_run);
     for (ExtentId id = 0; id < table.size(); ++id) {
       if (table[id].where != Where::kFree) log->left_over(id, table[id]);
     }
@@ -473,7 +473,7 @@ Stats Runtime::stats() const {
   s.arena_bytes = m.space.used();
   s.mechanism = m.mover->name();
   s.policy = m.options.policy;
-  m.tell_pilot(s);
+  m.tell_foresight(s);
   s.spill_dir = m.options.spill_dir;
   if (m.spill) s.warning = m.spill->warning();
   s.disk_size = m.spill ? m.spill->disk_size() : 0;

@@ -110,7 +110,8 @@ struct Runtime::Impl {
   static Result<std::unique_ptr<Impl>> make(const RuntimeOptions& options);
   Status start(const RuntimeOptions& options);
   Policy make_chosen_policy();
-  void tell_pilot(Stats& stats) const;
+  Status read_recording(Beginning& beginning);
+  void tell_foresight(Stats& stats) const;
   void fit_into_budget(std::unique_lock<RuntimeLock>& guard);
   Status stop();
   Status bring_back();                       // the greater part of stop()
@@ -251,7 +252,7 @@ struct Runtime::Impl {
   const char* adopted_end = nullptr;
   std::unordered_map<SiteId, std::string> names;
   std::map<ExtentId, Held> held;                // by pin()
-  std::string pilot_model;  // its name; empty: none
+  std::string pilot_model, foreseen_run;  // their names; empty: none
   std::unique_ptr<DecisionLog> log;
   std::FILE* log_file = nullptr;
   std::unique_ptr<TraceRecorder> recorder;         // null: nothing is recorded
