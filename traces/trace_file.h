@@ -93,6 +93,8 @@ class FileReader {
   std::uint64_t blocks() const { return decoder_.blocks(); }
   std::uint64_t file_bytes() const { return at_; }
   std::uint64_t block_bytes() const { return block_bytes_; }
+  // What decision logs call the trace: a checksum of what has been read, in hexadecimal digits.
+  std::string name() const;
 
  private:
   FileReader(std::string path, std::FILE* file, Cancelled cancelled);
@@ -110,6 +112,7 @@ class FileReader {
   std::string stored_;
   std::uint32_t blocks_ = 0;
   std::uint64_t at_ = 0, frame_at_ = 0, block_bytes_ = 0;
+  std::uint64_t hash_ = 0;  // of the hashes of all blocks
   bool last_ = false;
   trace::Decoder decoder_;
   std::optional<trace::OldSites> old_sites_;  // where the trace is as old

@@ -1,5 +1,6 @@
 #include <zstd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -124,11 +125,17 @@ Result<bool> FileReader::block(std::string& bytes) {
   if (!*whole) return cut_off();
   if (hash_of(stored_) != frame.stored_hash) return damaged("the block's checksum does not fit");
   if (Status fine = unpack((frame.flags & kCompressed) != 0, frame.block_bytes, bytes); !fine) return fine.error();
+  std::array<char, 16> hashes{};
+  put_number(hashes.data(), hash_);
+  put_number(&hashes[8], frame.stored_hash);
+  hash_ = hash_of({hashes.data(), hashes.size()});
   last_ = (frame.flags & kLast) != 0;
   ++blocks_;
   block_bytes_ += bytes.size();
   return true;
 }
+
+std::string FileReader::name() const { return digits_of(hash_); }
 
 Result<bool> FileReader::next(trace::Event& event) {
   Result<bool> more = decoder_.next(event);

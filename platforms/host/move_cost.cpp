@@ -1,15 +1,12 @@
 // What it takes this machine's processors to move an extent between RAM and the spill file, the disk's own time
 // apart: measured on a runtime of its own that has room for half of what its one program uses in turn.
-#include <pthread.h>
-
 #include <algorithm>
-#include <atomic>
 #include <ctime>
 #include <memory>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "platforms/host/clock.h"
 #include "platforms/host/machine.h"
 #include "platforms/host/runtime.h"
 
@@ -17,8 +14,9 @@ namespace outsize::host {
 namespace {
 
 constexpr int kExtents = 8;  // twice as many as there is room for: every op waits for a read
-constexpr int kRoundsMax = 9;
-constexpr Bytes kSmall = kChunkBytes, kLarge = 4 * kChunkBytes;  // no small pages: page_cost.cpp has those
+constexpr int kRoundsMax = 33;
+constexpr Bytes kTiny = kLargeBytes, kPart = kChunkBytes / 2;    // of small pages ...
+constexpr Bytes kSmall = kChunkBytes, kLarge = 4 * kChunkBytes;  // ... and of huge ones
 
 Nanos time_of(clockid_t clock) {
   timespec now{};
@@ -26,25 +24,7 @@ Nanos time_of(clockid_t clock) {
   return static_cast<Nanos>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
 }
 
-// A thread that keeps a core busy in this address space, as a kernel's threads do: its TLB has to be told of
-// what moves.
-class BusyThread {
- public:
-  BusyThread() : thread_([this] { while (!done_.load(std::memory_order_relaxed)) {} }) {}
-  ~BusyThread() { done_ = true; }
-  BusyThread(const BusyThread&) = delete;
-  BusyThread& operator=(const BusyThread&) = delete;
-  Nanos spent() {
-    clockid_t clock{};
-    return pthread_getcpuclockid(thread_.native_handle(), &clock) == 0 ? time_of(clock) : 0;
-  }
-
- private:
-  std::atomic<bool> done_{false};
-  std::jthread thread_;  // last: it uses the flag
-};
-
-// A pool of extents that one program uses in turn.
+// A pool of extents that one program reads in turn: each time one has to come, another one leaves for nothing.
 class Turns {
  public:
   static Result<std::unique_ptr<Turns>> begin(const std::string& directory, Bytes bytes) {
@@ -68,7 +48,7 @@ class Turns {
 
   Status once() {
     for (void* const extent : extents_) {
-      const Operand operand{extent, bytes_, Access::kWrite};
+      const Operand operand{extent, bytes_, Access::kRead};
       if (Status status = runtime_->op_begin(1, {&operand, 1}, 0); !status) return status;
       runtime_->op_end();
     }
@@ -93,9 +73,9 @@ class Turns {
   std::vector<void*> extents_;
 };
 
-// Processor time that a command took the op's thread, and a transfer the others.
+// Processor time that a command took the op's thread, and a read the others; and how long the op waited for it.
 struct Spent {
-  Nanos command = 0, transfer = 0;
+  Nanos command = 0, transfer = 0, wait = 0;
 };
 
 Nanos median(std::vector<Nanos>& all) {
@@ -108,35 +88,44 @@ Result<Spent> spend(const std::string& directory, Bytes bytes, Bytes sample) {
   auto turns = Turns::begin(directory, bytes);
   if (!turns) return turns.error();
   if (Status status = (*turns)->once(); !status) return status.error();
-  BusyThread busy;
-  std::vector<Nanos> commands, transfers;
+  std::vector<Nanos> commands, transfers, waits;
   const Bytes rounds = std::clamp<Bytes>(sample / (kExtents * bytes), 1, kRoundsMax);
   while (static_cast<Bytes>(commands.size()) < rounds) {
     const Stats before = (*turns)->stats();
-    const Nanos op = time_of(CLOCK_THREAD_CPUTIME_ID), all = time_of(CLOCK_PROCESS_CPUTIME_ID) - busy.spent();
+    const Nanos began = monotonic_now(), op = time_of(CLOCK_THREAD_CPUTIME_ID), all = time_of(CLOCK_PROCESS_CPUTIME_ID);
     if (Status status = (*turns)->once(); !status) return status.error();
+    const Nanos took = monotonic_now() - began;
     const Nanos of_op = time_of(CLOCK_THREAD_CPUTIME_ID) - op;
-    const Nanos of_others = time_of(CLOCK_PROCESS_CPUTIME_ID) - busy.spent() - all - of_op;
+    const Nanos of_others = time_of(CLOCK_PROCESS_CPUTIME_ID) - all - of_op;
     const Stats after = (*turns)->stats();
     const std::int64_t moved = std::max<std::int64_t>(after.reads + after.writes - before.reads - before.writes, 1);
     commands.push_back(of_op / (moved + after.evictions - before.evictions));
     transfers.push_back(of_others / moved);
+    waits.push_back((took - of_op) / moved);
   }
-  return Spent{median(commands), median(transfers)};
+  return Spent{median(commands), median(transfers), median(waits)};
+}
+
+// Where a line through what two sizes take begins.
+Nanos at_no_bytes(Nanos tiny, Nanos part) {
+  return std::max<Nanos>(tiny - (part - tiny) * kTiny / (kPart - kTiny), 0);
 }
 
 }  // namespace
 
 Result<MoveCost> measure_move_cost(const std::string& directory, Bytes sample) {
-  auto small = spend(directory, kSmall, sample);
-  if (!small) return small.error();
-  auto large = spend(directory, kLarge, sample);
-  if (!large) return large.error();
-  // Two sizes: what a transfer takes, and what its bytes take.
+  Spent of[4];
+  for (const auto& [size, spent] : {std::pair{kTiny, &of[0]}, {kPart, &of[1]}, {kSmall, &of[2]}, {kLarge, &of[3]}}) {
+    auto measured = spend(directory, size, sample);
+    if (!measured) return measured.error();
+    *spent = *measured;
+  }
+  const auto& [tiny, part, small, large] = of;
   MoveCost cost;
-  cost.command = std::min(small->command, large->command);
-  cost.mebibyte = std::max<Nanos>(large->transfer - small->transfer, 0) * kMiB / (kLarge - kSmall);
-  cost.transfer = std::max<Nanos>(small->transfer - cost.mebibyte * kSmall / kMiB, 0);
+  cost.command = at_no_bytes(tiny.command, part.command);
+  cost.transfer = at_no_bytes(tiny.transfer, part.transfer);
+  cost.mebibyte = std::max<Nanos>(large.transfer - small.transfer, 0) * kMiB / (kLarge - kSmall);
+  cost.wait = at_no_bytes(tiny.wait, part.wait);
   return cost;
 }
 

@@ -46,6 +46,7 @@ class Session:
             options.record,
             self._record_meta(),
             options.pilot,
+            options.foresee,
         )
         self._warning = ""
         self._tell_warning()
@@ -98,6 +99,7 @@ class Session:
         last = self.stats()
         self._tell_warning()
         self._tell_pilot(last)
+        self._tell_foreseen(last)
         self.core.shutdown()
         self._unhook()
         _log.info("ended: %s", last.brief())
@@ -125,6 +127,13 @@ class Session:
             from outsize.pilot.model import told
 
             _log.warning("%s", told(self.options.pilot, last.pilot_ops, last.pilot_known_ops, True))
+
+    def _tell_foreseen(self, last: Stats) -> None:
+        """Where the run was not the one that was recorded."""
+        if last.foresee_known_ops < last.foresee_ops:
+            from outsize.report import foreseen
+
+            _log.warning("policy oracle, told %s: %s", self.options.foresee, foreseen(last))
 
     def _tell_warning(self) -> None:
         """What is to be said of the spill directory; some of it shows only when it is used."""
