@@ -39,7 +39,8 @@ struct MoveCost {      // nanoseconds of processors, pages apart
   Nanos mebibyte = 0;  // ... and for each MiB of it
   Nanos wait = 0;      // and what an op waits for a read beyond the time of its bytes: the disk, and waking threads
 };
-// Reads `sample` bytes of each of four sizes, within bounds, between at most 32 MiB of RAM and a spill file of 64 MiB in `directory`.
+// Moves `sample` bytes of each of four sizes, within bounds, between at most 16 MiB of RAM and a spill file of 32 MiB in
+// `directory`.
 // A session of its own: an error while there is another, and what an earlier one left in this process would be
 // moved too. So in a process of its own.
 Result<MoveCost> measure_move_cost(const std::string& directory, Bytes sample);

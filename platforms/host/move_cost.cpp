@@ -16,7 +16,7 @@ namespace {
 constexpr int kExtents = 8;  // twice as many as there is room for: every op waits for a read
 constexpr int kRoundsMax = 33;
 constexpr Bytes kTiny = kLargeBytes, kPart = kChunkBytes / 2;    // of small pages ...
-constexpr Bytes kSmall = kChunkBytes, kLarge = 4 * kChunkBytes;  // ... and of huge ones
+constexpr Bytes kSmall = kChunkBytes, kLarge = 2 * kChunkBytes;  // ... and of huge ones, one call of the system each
 
 Nanos time_of(clockid_t clock) {
   timespec now{};
@@ -24,17 +24,18 @@ Nanos time_of(clockid_t clock) {
   return static_cast<Nanos>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
 }
 
-// A pool of extents that one program reads in turn: each time one has to come, another one leaves for nothing.
+// A pool of extents that one program uses in turn: each time one has to come, another one leaves. If they are only read it
+// leaves for nothing, and who waits reads itself; if they are written, I/O threads write the one and then read the other.
 class Turns {
  public:
-  static Result<std::unique_ptr<Turns>> begin(const std::string& directory, Bytes bytes) {
+  static Result<std::unique_ptr<Turns>> begin(const std::string& directory, Bytes bytes, Access access) {
     RuntimeOptions options;
     options.budget = kExtents / 2 * bytes;
     options.policy = "ondemand";
     options.spill_dir = directory;
     auto runtime = Runtime::create(options);
     if (!runtime) return runtime.error();
-    std::unique_ptr<Turns> turns(new Turns(std::move(*runtime), static_cast<std::size_t>(bytes)));
+    std::unique_ptr<Turns> turns(new Turns(std::move(*runtime), static_cast<std::size_t>(bytes), access));
     for (int i = 0; i < kExtents; ++i) {
       if (Status status = turns->birth(static_cast<char>(i + 1)); !status) return status.error();
     }
@@ -48,7 +49,7 @@ class Turns {
 
   Status once() {
     for (void* const extent : extents_) {
-      const Operand operand{extent, bytes_, Access::kRead};
+      const Operand operand{extent, bytes_, access_};
       if (Status status = runtime_->op_begin(1, {&operand, 1}, 0); !status) return status;
       runtime_->op_end();
     }
@@ -57,7 +58,8 @@ class Turns {
   Stats stats() const { return runtime_->stats(); }
 
  private:
-  Turns(std::unique_ptr<Runtime> runtime, std::size_t bytes) : runtime_(std::move(runtime)), bytes_(bytes) {}
+  Turns(std::unique_ptr<Runtime> runtime, std::size_t bytes, Access access)
+      : runtime_(std::move(runtime)), bytes_(bytes), access_(access) {}
   Status birth(char value) {
     if (Status status = runtime_->op_begin(0, {}, 0); !status) return status;
     auto memory = runtime_->allocate(bytes_);
@@ -70,10 +72,11 @@ class Turns {
 
   std::unique_ptr<Runtime> runtime_;
   std::size_t bytes_;
+  Access access_;
   std::vector<void*> extents_;
 };
 
-// Processor time that a command took the op's thread, and a read the others; and how long the op waited for it.
+// Processor time that a command took the op's thread, and a transfer the others; and how long the op waited for it.
 struct Spent {
   Nanos command = 0, transfer = 0, wait = 0;
 };
@@ -84,8 +87,8 @@ Nanos median(std::vector<Nanos>& all) {
 }
 
 // Of several rounds the one in the middle: a virtual machine's host now and then takes its part in one.
-Result<Spent> spend(const std::string& directory, Bytes bytes, Bytes sample) {
-  auto turns = Turns::begin(directory, bytes);
+Result<Spent> spend(const std::string& directory, Bytes bytes, Access access, Bytes sample) {
+  auto turns = Turns::begin(directory, bytes, access);
   if (!turns) return turns.error();
   if (Status status = (*turns)->once(); !status) return status.error();
   std::vector<Nanos> commands, transfers, waits;
@@ -114,18 +117,24 @@ Nanos at_no_bytes(Nanos tiny, Nanos part) {
 }  // namespace
 
 Result<MoveCost> measure_move_cost(const std::string& directory, Bytes sample) {
-  Spent of[4];
-  for (const auto& [size, spent] : {std::pair{kTiny, &of[0]}, {kPart, &of[1]}, {kSmall, &of[2]}, {kLarge, &of[3]}}) {
-    auto measured = spend(directory, size, sample);
-    if (!measured) return measured.error();
-    *spent = *measured;
+  Spent read[2], changed[4];
+  struct Measure {
+    Spent& spent;
+    Bytes size;
+    Access access;
+  };
+  for (const Measure& measure : {Measure{read[0], kTiny, Access::kRead}, {read[1], kPart, Access::kRead},
+                                 {changed[0], kTiny, Access::kWrite}, {changed[1], kPart, Access::kWrite},
+                                 {changed[2], kSmall, Access::kWrite}, {changed[3], kLarge, Access::kWrite}}) {
+    auto spent = spend(directory, measure.size, measure.access, sample);
+    if (!spent) return spent.error();
+    measure.spent = *spent;
   }
-  const auto& [tiny, part, small, large] = of;
   MoveCost cost;
-  cost.command = at_no_bytes(tiny.command, part.command);
-  cost.transfer = at_no_bytes(tiny.transfer, part.transfer);
-  cost.mebibyte = std::max<Nanos>(large.transfer - small.transfer, 0) * kMiB / (kLarge - kSmall);
-  cost.wait = at_no_bytes(tiny.wait, part.wait);
+  cost.command = at_no_bytes(read[0].command, read[1].command);
+  cost.wait = at_no_bytes(read[0].wait, read[1].wait);
+  cost.transfer = at_no_bytes(changed[0].transfer, changed[1].transfer);
+  cost.mebibyte = std::max<Nanos>(changed[3].transfer - changed[2].transfer, 0) * kMiB / (kLarge - kSmall);
   return cost;
 }
 

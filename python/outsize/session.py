@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from outsize import inductor, raw, record, samples, threads
 from outsize.compiled import Core
@@ -83,6 +85,11 @@ class Session:
         self.core.include_thread(False)
         if self.recording is not None:
             self.recording.end()
+
+    def sample_says(self, what: Mapping[str, Any]) -> None:
+        """Beside what the next outermost call of a module is given."""
+        if self._samples is not None:
+            self._samples.hint(what)
 
     @property
     def ended(self) -> bool:
