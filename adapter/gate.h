@@ -28,8 +28,8 @@ struct ThreadState {
   // Sites whose name the runtime already has: two ways, newest first. A miss only costs time.
   static constexpr std::size_t kSeenSets = 1024;
   SiteId seen[kSeenSets][2] = {};
-  // The lowest bits of a site are its kind: ops that differ in nothing but shapes would share a set.
-  SiteId* seen_with(SiteId site) { return seen[(site >> kKindBits) % kSeenSets]; }
+  // The lowest bits of a site are its kind and its idiom class: ops that differ in nothing but shapes would share a set.
+  SiteId* seen_with(SiteId site) { return seen[(site >> (kKindBits + kIdiomBits)) % kSeenSets]; }
   std::uint32_t names_forgotten = 0;  // as of then
 };
 

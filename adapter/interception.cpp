@@ -88,7 +88,7 @@ void run_boxed(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::j
   if (info.scratch.of != Scratch::Of::kNothing && gate.runtime()->has_process_budget()) {
     expect_scratch(*gate.runtime(), info, *stack);
   }
-  const OpScope scope(*gate.runtime(), gate.state(), operands, info.hash, info.name, info.flags);
+  const OpScope scope(*gate.runtime(), gate.state(), operands, info, info.flags);
   op.redispatchBoxed(below, stack);
 }
 

@@ -103,7 +103,7 @@ void run_pinned(const c10::OperatorHandle& op, const OpInfo& info, c10::Dispatch
                 torch::jit::Stack* stack, const GateEntry& gate, std::uint8_t flags) {
   OperandCollector operands(gate.state());
   collect_boxed(operands, op.schema().arguments().size(), info, *stack);
-  const OpScope scope(*gate.runtime(), gate.state(), operands, info.hash, info.name, flags);
+  const OpScope scope(*gate.runtime(), gate.state(), operands, info, flags);
   op.redispatchBoxed(below, stack);
 }
 
@@ -127,8 +127,7 @@ void run_in_pieces(const c10::OperatorHandle& op, const OpInfo& info, c10::Dispa
     return run_pinned(op, info, below, stack, gate, info.flags);
   }
   // One op around them: what went wrong with an earlier write is told before the first piece.
-  const OpScope whole(*gate.runtime(), gate.state(), OperandCollector(gate.state()), info.hash, info.name,
-                      info.flags);
+  const OpScope whole(*gate.runtime(), gate.state(), OperandCollector(gate.state()), info, info.flags);
   for (std::size_t from = 0; from < lists.length;) {
     GroupBytes group;
     group.add(arguments, lists, from);

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "core/base/idioms.h"
 #include "core/trace/trace_event.h"
 
 namespace outsize::adapter {
@@ -266,6 +267,7 @@ void classify(const c10::OperatorHandle& op, OpInfo& info) {
   info.name = operator_name.name;
   if (!operator_name.overload_name.empty()) info.name += "." + operator_name.overload_name;
   info.hash = hash_text(info.name);
+  info.idiom = idiom_class_named(info.name);
   for (const OrderingOp& ordering : kOrderingOps) {
     if (ordering.op == operator_name.name) info.scratch = ordering.scratch;
   }

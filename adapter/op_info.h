@@ -45,6 +45,7 @@ struct OpInfo {
   Scratch scratch;
   OpKind kind = OpKind::kData;
   std::uint8_t flags = 0;      // trace::kUsesRng, trace::kCollective
+  std::uint8_t idiom = 0;      // its idiom class (core/base/idioms.h)
   std::string name;            // "aten::add.Tensor"
   std::atomic<bool> retired{false};  // the op was deregistered; its key may be used again
 

@@ -5,6 +5,7 @@
 
 #include "adapter/errors.h"
 #include "adapter/gate.h"
+#include "adapter/op_info.h"
 #include "adapter/operands.h"
 #include "core/base/types.h"
 #include "core/trace/trace_event.h"
@@ -21,13 +22,13 @@ class OpScope {
   // Makes the operands resident and pins them; may block. Throws, with nothing pinned, if that
   // cannot be. `flags`: trace::OpFlag, but for kInBackward.
   OpScope(host::Runtime& runtime, ThreadState& state, const OperandCollector& operands,
-          std::uint64_t op_hash, const std::string& op_name, std::uint8_t flags = 0)
+          const OpInfo& op, std::uint8_t flags)
       : runtime_(runtime) {
     const bool in_backward = current_backward_pass() != -1;
-    const SiteId site = operands.site(op_hash, in_backward);
+    const SiteId site = operands.site(op, in_backward);
     const SiteId* const seen = state.seen_with(site);
     if ((seen[0] != site && seen[1] != site) || state.names_forgotten != host::Runtime::names_forgotten()) {
-      name_site_slowly(runtime, state, site, operands, op_name, in_backward);
+      name_site_slowly(runtime, state, site, operands, op.name, in_backward);
     }
     if (in_backward) flags |= trace::kInBackward;
     const Status status = runtime.op_begin(site, operands.operands(), flags, current_graph_place(in_backward));

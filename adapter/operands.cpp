@@ -44,8 +44,8 @@ constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
 
 }  // namespace
 
-SiteId OperandCollector::site(std::uint64_t op_hash, bool in_backward) const {
-  std::uint64_t hash = mix(op_hash, static_cast<std::uint64_t>(tensors_) * 2 + in_backward);
+SiteId OperandCollector::site(const OpInfo& op, bool in_backward) const {
+  std::uint64_t hash = mix(op.hash, static_cast<std::uint64_t>(tensors_) * 2 + in_backward);
   const std::uint64_t kind = hash >> (64 - kKindBits);  // a product's high bits are its best mixed
   const int known = std::min(tensors_, kHashedTensors);
   for (int i = 0; i < known; ++i) {
@@ -56,7 +56,7 @@ SiteId OperandCollector::site(std::uint64_t op_hash, bool in_backward) const {
     for (const std::int64_t size : sizes) hash = mix(hash, static_cast<std::uint64_t>(size));
   }
   hash ^= hash >> 32;
-  return hash ^ kind_of(hash) ^ kind;
+  return with_idiom_class(hash ^ kind_of(hash) ^ kind, op.idiom);
 }
 
 std::string OperandCollector::describe(const std::string& op_name, bool in_backward) const {

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "adapter/gate.h"
+#include "adapter/op_info.h"
 #include "core/base/types.h"
 #include "platforms/host/runtime.h"
 
@@ -41,8 +42,8 @@ class OperandCollector {
 
   // The op site these operands make: op, dtypes and sizes of the first few tensors, how many there
   // are, and whether a backward pass runs. Addresses take no part. Its kind (kind_of) leaves the dtypes and
-  // sizes out.
-  SiteId site(std::uint64_t op_hash, bool in_backward) const;
+  // sizes out, its idiom class is the op's.
+  SiteId site(const OpInfo& op, bool in_backward) const;
   // "aten::addmm [768], [8192, 3072] (3 tensors)": for messages.
   std::string describe(const std::string& op_name, bool in_backward) const;
 

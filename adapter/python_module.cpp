@@ -22,6 +22,7 @@
 #include "adapter/errors.h"
 #include "adapter/gate.h"
 #include "adapter/interception.h"
+#include "adapter/op_info.h"
 #include "adapter/op_scope.h"
 #include "adapter/operands.h"
 #include "adapter/token_look.h"
@@ -162,7 +163,7 @@ void create(std::int64_t budget, std::int64_t process_budget, const std::string&
             const std::string& spill_dir, std::int64_t spill_limit,
             std::uint64_t disk_write_limit, const std::string& faults, int io_threads, bool verify,
             const std::string& decision_log, const std::string& record, const std::string& record_meta,
-            const std::string& pilot) {
+            const std::string& pilot, const std::string& foresee) {
   const auto mechanism = fault_mechanism(faults);
   if (!mechanism) check(Status(mechanism.error()));
   host::RuntimeOptions options;
@@ -179,6 +180,7 @@ void create(std::int64_t budget, std::int64_t process_budget, const std::string&
   options.record = record;
   options.record_meta = record_meta;
   options.pilot = pilot;
+  options.foresee = foresee;
   learn_slice_deleter();
   teach_higher_order_ops();
   keep_faults_in_data_loader_workers();
@@ -209,6 +211,8 @@ py::dict stats() {
       py::arg("mechanism") = s.mechanism, py::arg("policy") = s.policy, py::arg("foresight") = s.foresight,
       py::arg("pilot_ops") = s.pilot_ops,
       py::arg("pilot_known_ops") = s.pilot_known_ops, py::arg("pilot_given_up") = s.pilot_given_up,
+      py::arg("foresee_ops") = s.foresee_ops, py::arg("foresee_known_ops") = s.foresee_known_ops,
+      py::arg("foresee_given_up") = s.foresee_given_up,
       py::arg("spill_dir") = s.spill_dir, py::arg("warning") = s.warning,
       py::arg("disk_size") = s.disk_size, py::arg("disk_write_limit") = s.disk_write_limit,
       py::arg("held_back") = s.held_back, py::arg("verified_bytes") = s.verified_bytes,
@@ -275,7 +279,10 @@ class Kernel {
   // `written[i]`: argument i is written, where it is a tensor; those past the end are. `hash` names
   // the kernel the same in every process.
   Kernel(py::object function, std::string name, std::uint64_t hash, std::vector<bool> written)
-      : function_(std::move(function)), name_(std::move(name)), hash_(hash), written_(std::move(written)) {}
+      : function_(std::move(function)), written_(std::move(written)) {
+    op_.name = std::move(name);
+    op_.hash = hash;
+  }
 
   py::object call(const py::args& arguments) const {
     const GateEntry gate;
@@ -288,7 +295,7 @@ class Kernel {
       operands.add(THPVariable_Unpack(argument), is_written ? Access::kWrite : Access::kRead);
     }
     try {
-      const OpScope scope(*gate.runtime(), gate.state(), operands, hash_, name_);
+      const OpScope scope(*gate.runtime(), gate.state(), operands, op_, op_.flags);
       return function_(*arguments);
     } catch (OpError& error) {  // pybind11 does not know PyTorch's exceptions
       PyErr_SetString(error.type, error.what());
@@ -298,8 +305,7 @@ class Kernel {
 
  private:
   py::object function_;
-  std::string name_;
-  std::uint64_t hash_;
+  OpInfo op_;  // no idioms: it is several ops in one
   std::vector<bool> written_;
 };
 
@@ -327,14 +333,16 @@ py::dict measure_disk(const std::string& directory, std::int64_t sample) {
 
 // Nanoseconds; those of pages are 0 where they do not move one by one.
 py::dict measure_moves(const std::string& directory, std::int64_t sample) {
-  const auto pages = without_gil([] { return host::measure_page_cost(); });
+  const Bytes lately_freed = std::min<Bytes>(kGiB, host::memory_limits().available / 8);
+  const auto pages = without_gil([&] { return host::measure_page_cost(lately_freed); });
   const auto moves = without_gil([&] { return host::measure_move_cost(directory, sample); });
   if (!moves) check(Status(moves.error()));
   const host::PageCost page = pages.ok() ? pages.value() : host::PageCost{};
   const host::MoveCost& move = moves.value();
   return py::dict(py::arg("page_ns") = page.page, py::arg("fresh_mib_ns") = page.fresh_mib,
                   py::arg("fresh_huge_mib_ns") = page.fresh_huge_mib, py::arg("command_ns") = move.command,
-                  py::arg("transfer_ns") = move.transfer, py::arg("mib_ns") = move.mebibyte);
+                  py::arg("transfer_ns") = move.transfer, py::arg("mib_ns") = move.mebibyte,
+                  py::arg("wait_ns") = move.wait);
 }
 
 py::dict fault_support() {
@@ -382,7 +390,7 @@ PYBIND11_MODULE(_core, module) {
   module.def("create", &create, arg("budget"), arg("process_budget") = 0, arg("policy") = "lookahead", arg("spill_dir") = "",
              arg("spill_limit") = 0, arg("disk_write_limit") = 0, arg("faults") = "auto", arg("io_threads") = 4,
              arg("verify") = false, arg("decision_log") = "", arg("record") = "", arg("record_meta") = "",
-             arg("pilot") = "");
+             arg("pilot") = "", arg("foresee") = "");
   module.def("shutdown", [] { check(without_gil(&disable)); });
   module.def("running", &enabled);
   module.def("include_thread", &include_thread, arg("on"),

@@ -51,6 +51,7 @@ Session::Session(const SessionOptions& options) {
   wanted.process_budget = options.process_budget;
   wanted.policy = options.policy;
   wanted.pilot = options.pilot;
+  wanted.foresee = options.foresee;
   wanted.spill_dir = options.spill_dir;
   wanted.spill_limit = options.spill_limit;
   wanted.disk_write_limit = options.disk_write_limit;

@@ -60,7 +60,7 @@ struct TypedKernel<Op, Result(Arguments...)> {
     }
     OperandCollector operands(gate.state());
     (add_argument<Arguments>(operands, arguments), ...);
-    const OpScope scope(*gate.runtime(), gate.state(), operands, info.hash, info.name, info.flags);
+    const OpScope scope(*gate.runtime(), gate.state(), operands, info, info.flags);
     return Op::redispatch(below, std::forward<Arguments>(arguments)...);
   }
 };

@@ -1,6 +1,7 @@
 #include "sim/replay.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/check/checker.h"
 #include "core/engine/engine.h"
@@ -27,7 +28,7 @@ std::string without_end(std::string_view line) {
 class Replay {
  public:
   // Takes from `rest` the lines of extents that were there.
-  Replay(const LogHeader& header, const ReplayModel& model, std::string_view& rest, ReplayResult& result)
+  Replay(const LogHeader& header, Beginning beginning, std::string_view& rest, ReplayResult& result)
       : log_([this](std::string_view line) { produced_ += line; }), checker_(header.budget) {
     ExtentId id = kNoExtent;
     Extent extent;
@@ -38,7 +39,7 @@ class Replay {
       checker_.left_over(id, extent.bytes, extent.shared, extent.exposed, static_cast<int>(extent.pins));
       take_line(rest);
     }
-    Policy policy = make_policy(header.policy, table_, model.bytes);
+    Policy policy = make_policy(header.policy, table_, std::move(beginning));
     if (!policy.planner) return;
     EngineOptions options;
     options.budget = header.budget;
@@ -142,9 +143,22 @@ Status check_model(const LogHeader& header, const ReplayModel& model) {
                "line 1", "Give that model with --pilot FILE; `outsize pilot show FILE` says which one a file is."};
 }
 
+Status check_run(const LogHeader& header, const ReplayRun& run) {
+  if (header.run == run.name) return {};
+  if (header.run.empty()) {
+    return Error{ErrorCode::kInvalidArgument, "the run that wrote the log foresaw from no recorded run", "line 1",
+                 "Replay it without --foresee."};
+  }
+  return Error{ErrorCode::kInvalidArgument,
+               "the run that wrote the log foresaw from the trace " + header.run +
+                   (run.name.empty() ? "" : ", and the one given is " + run.name),
+               "line 1", "Give that trace with --foresee FILE."};
+}
+
 }  // namespace
 
-Result<ReplayResult> replay(std::string_view log, const std::function<bool()>& cancelled, const ReplayModel& model) {
+Result<ReplayResult> replay(std::string_view log, const std::function<bool()>& cancelled, const ReplayModel& model,
+                            ReplayRun recorded) {
   constexpr std::size_t kAskEvery = 4096;  // inputs
   LogHeader header;
   if (!parse_header(take_line(log), header)) {
@@ -156,8 +170,9 @@ Result<ReplayResult> replay(std::string_view log, const std::function<bool()>& c
                  "Was the run that wrote it killed? Cut the log before its last line that begins with '>'."};
   }
   if (Status status = check_model(header, model); !status) return status.error();
+  if (Status status = check_run(header, recorded); !status) return status.error();
   ReplayResult result;
-  Replay run(header, model, log, result);
+  Replay run(header, {model.bytes, std::move(recorded.recording)}, log, result);
   if (!run.known_policy()) {
     return Error{ErrorCode::kInvalidArgument, "the log names an unknown policy: " + header.policy,
                  "line 1", "Replay it with the version of outsize that recorded it."};

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/base/result.h"
 #include "core/base/types.h"
+#include "predictors/oracle/recording.h"
 
 namespace outsize::sim {
 
@@ -27,10 +29,15 @@ struct ReplayResult {
 struct ReplayModel {
   std::string bytes, name;
 };
+// The recorded run that it foresaw from (predictors/oracle/recording.h), likewise.
+struct ReplayRun {
+  std::unique_ptr<const oracle::Recording> recording;
+  std::string name;
+};
 
 // Fails where the text is no decision log of this version, or has a line that cannot be read. Where
 // `cancelled` is given it is asked now and then, and ends the replay.
 Result<ReplayResult> replay(std::string_view log, const std::function<bool()>& cancelled = nullptr,
-                            const ReplayModel& model = {});
+                            const ReplayModel& model = {}, ReplayRun run = {});
 
 }  // namespace outsize::sim

@@ -1,8 +1,10 @@
 #include "sim/sim_driver.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "sim/mad_policy.h"
+#include "sim/oracle.h"
 
 namespace outsize::sim {
 namespace {
@@ -16,7 +18,6 @@ SimDriver::SimDriver(const Program& program, const SimOptions& options)
       log_([this](std::string_view line) { result_.log += line; }), checker_(options.budget),
       link_(options.link), work_(options.costs), random_(options.link.seed + 1) {
   objects_.resize(program.objects);
-  cast_.extents.resize(program.objects, kNoExtent);
   Policy policy = this->policy();
   predictor_ = policy.predictor.get();
   EngineOptions engine_options;
@@ -35,8 +36,9 @@ SimDriver::SimDriver(const Program& program, const SimOptions& options)
 
 Policy SimDriver::policy() const {
   if (mad()) return make_mad_policy(table_, options_.link.seed);
-  if (options_.policy == "oracle") return make_oracle_policy(table_, program_, cast_);
-  return make_policy(options_.policy, table_, options_.model);
+  Beginning beginning{.model = options_.model};
+  if (options_.policy == "oracle") beginning.recording = recording_of(program_);
+  return make_policy(options_.policy, table_, std::move(beginning));
 }
 
 SimDriver::~SimDriver() = default;
@@ -124,9 +126,7 @@ void SimDriver::act(ThreadId id) {
     return;
   }
   const Action& action = actions[t.at];
-  cast_.action = t.at;
   if (skipped(t, action) || perform(id, t, action)) ++t.at;
-  cast_.action = t.at;
 }
 
 // Inside an op that was refused, or behind an allocation that was.
@@ -241,7 +241,7 @@ void SimDriver::granted(ThreadId id) {
     t.pinning = true;
     return;
   }
-  cast_.action = ++t.at;
+  ++t.at;
   if (action.kind == Action::Kind::kBirth) {
     memory_.born(t.extent, false);
     take_pages(t.extent);
@@ -267,7 +267,6 @@ void SimDriver::refused(ThreadId id, Refusal refusal) {
   ++(refusal == Refusal::kIo ? result_.refused_io : result_.refused_budget);
   if (action.kind == Action::Kind::kBirth) {
     free_ids_.push_back(t.extent);
-    cast_.remove(action.object);
     t.skip_rest = !t.ops.empty();
   } else if (action.kind == Action::Kind::kOpBegin) {
     t.ops.pop_back();
@@ -335,7 +334,6 @@ bool SimDriver::birth(ThreadId id, Thread& t, const Action& action) {
   input.flag = action.flag;
   input.now = now_;
   bytes_[t.extent] = action.bytes;
-  cast_.put(action.object, t.extent);
   t.state = State::kWaits;
   t.since = now_;
   if (feed(input) == Outcome::kGo) granted(id);
@@ -351,7 +349,6 @@ void SimDriver::adopt(const Action& action) {
   input.flag = action.flag;
   bytes_[input.extent] = action.bytes;
   objects_[action.object].extent = input.extent;
-  cast_.put(action.object, input.extent);
   memory_.born(input.extent, action.flag);
   largest_ = std::max(largest_, action.bytes);
   if (action.flag) counts_file(input.extent, true);  // it needs no room of ours until it is changed
@@ -364,7 +361,6 @@ void SimDriver::death(const Action& action) {
   objects_[action.object].dead = true;
   if (extent == kNoExtent) return;
   objects_[action.object].extent = kNoExtent;
-  cast_.remove(action.object);
   if (counted_[extent]) alive_ -= bytes_[extent];
   counted_[extent] = false;
   counts_file(extent, false);

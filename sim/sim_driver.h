@@ -17,8 +17,8 @@
 #include "core/check/checker.h"
 #include "core/engine/engine.h"
 #include "core/trace/timeline.h"
+#include "planners/registry/policies.h"
 #include "sim/link.h"
-#include "sim/oracle.h"
 #include "sim/move_work.h"
 #include "sim/program.h"
 #include "sim/sim_memory.h"
@@ -27,7 +27,7 @@ namespace outsize::sim {
 
 struct SimOptions {
   Bytes budget = 0;
-  std::string policy = "lookahead";  // or "oracle" (oracle.h), or "mad" (mad_policy.h)
+  std::string policy = "lookahead";  // or "mad" (mad_policy.h); "oracle" is told the program (oracle.h)
   std::string model, model_name;     // what the policy begins with, and what the log calls it
   Bytes reading_max = 64 * kMiB, writing_max = 64 * kMiB;
   LinkOptions link;
@@ -150,7 +150,6 @@ class SimDriver {
   Random random_;
   std::vector<Thread> threads_;
   std::vector<Object> objects_;
-  Cast cast_;
   std::vector<Bytes> bytes_;          // by extent
   std::vector<ExtentId> free_ids_;
   std::vector<ExtentId> unslotted_[2];  // transfers that never began, by direction

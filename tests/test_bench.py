@@ -165,6 +165,20 @@ def test_predictions_are_written_before_anything_runs(
     assert min(ours["predicted_steps"]) <= ours["predicted_step_seconds"] <= max(ours["predicted_steps"])
 
 
+def test_an_oracle_is_told_a_recording_made_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["moe", "--quick", "--budgets", "50%", "--policies", "lookahead,oracle", "--no-plain", "--peak", "64MiB"]
+    assert command.main([*words, "--json", str(tmp_path / "b.json")]) == 0
+    found = json.loads((tmp_path / "b.json").read_text())["runs"]
+    assert [run["label"] for run in found] == ["outsize 50%, lookahead", "outsize 50%, oracle"]
+    assert found[0]["losses"] == found[1]["losses"]
+    assert [run["stats"]["foresee_ops"] > 0 for run in found] == [False, True]
+    stats = found[1]["stats"]
+    assert stats["foresee_known_ops"] > 0.98 * stats["foresee_ops"]
+    (tmp_path / "own.py").write_text("")
+    assert command.main([str(tmp_path / "own.py"), "--quick", "--policies", "oracle", "--peak", "1GiB"]) == 2
+    assert "Policy oracle is timed on the examples" in capsys.readouterr().err
+
+
 def test_what_cannot_be_predicted_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "own.py").write_text("")
     assert command.main([str(tmp_path / "own.py"), "--quick", "--predict", "--peak", "1GiB"]) == 2

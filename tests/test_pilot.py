@@ -82,7 +82,12 @@ def test_blocks_are_listed_and_drawn(recorded: Path) -> None:
     assert re.search(r"\d+ blocks, \d+ with several ways on", said) and "addmm" in said
     for form in ("json", "dot", "mmd"):
         outsize(recorded, "pilot", "graph", "run.trace", "-o", f"graph.{form}")
-    blocks = json.loads((recorded / "graph.json").read_text())["blocks"]
+    graph = json.loads((recorded / "graph.json").read_text())
+    blocks = graph["blocks"]
+    assert graph["base_type"] == "plain" and "plain by its ops" in said and "idioms: loops that transpose" in said
+    # A linear layer is a product with bias: a reduction and three streams (core/base/idioms.cpp).
+    linear = [block for block in blocks if any("addmm" in op for op in block["ops"])]
+    assert linear and all(block["idioms"][3] >= 1 and block["idioms"][4] >= 3 for block in linear)
     assert [block["block"] for block in blocks] == list(range(len(blocks)))
     for block in blocks:
         assert sum(way["share"] for way in block["next"]) + block["end_share"] == pytest.approx(1)

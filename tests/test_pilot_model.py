@@ -83,8 +83,10 @@ def test_the_card_says_where_it_comes_from(folder: Path) -> None:
     assert 0 < trace["right"] <= trace["choices"]
     assert trace["right"] / trace["choices"] > trace["right_before"] / trace["choices_before"]
     assert card["nodes"] > 50 and card["contexts"] > 0 and card["features"] > 0
+    assert card["base_type"] == "plain" and card["idioms"][3] > 0 and card["idioms"][4] > card["idioms"][3]
     assert card["file_bytes"] == (folder / "model.pilot").stat().st_size
     text = outsize(folder, "pilot", "show", "model.pilot").stdout
+    assert "plain by its ops; " in text and "reduction" in text
     assert "held out" in text and card["model"] in text and "learnt.trace" in text
 
 
@@ -100,6 +102,20 @@ def test_the_same_learning_gives_the_same_file(folder: Path, monkeypatch: pytest
     more = said(folder, "pilot", "show", "c.pilot")
     assert [trace["trace"] for trace in more["traces"]] == ["learnt.trace", "fresh.trace", "other.trace"]
     assert more["nodes"] > card["nodes"]
+
+
+def test_what_it_foresees_from_the_first_steps_is_told_step_by_step(folder: Path) -> None:
+    def judged(*words: str) -> dict[str, Any]:
+        common = ("pilot", "eval", "fresh.trace", "--predictors", "pilot,last", "--from-step", "1")
+        return said(folder, *common, *words)["traces"][0]["predictors"][0]["scored"]
+
+    without, with_model = judged(), judged("--pilot", "model.pilot")
+    for scored in (without, with_model):
+        for name in ("choices", "right", "used_bytes", "foreseen_bytes", "both_bytes"):
+            assert sum(step[name] for step in scored["steps"]) == scored[name], name
+    assert with_model["steps"][1]["right"] > without["steps"][1]["right"]
+    assert with_model["model_known_ops"] > with_model["model_ops"] / 2 and not with_model["model_given_up"]
+    assert without["model_ops"] == 0
 
 
 def test_a_simulation_that_begins_with_it_foresees_from_the_first_steps(folder: Path) -> None:
@@ -161,6 +177,7 @@ def test_a_damaged_file_is_told(folder: Path, tmp_path: Path, how: str, message:
     (("pilot", "train", "learnt.trace", "-o", "x", "--held-out", "95%"), "is not a share from 0% to 90%"),
     (("pilot", "teach"), "there is no command 'pilot teach'"),
     (("simulate", "fresh.trace", "--device", "slow.json", "--pilot", "model.pilot"), "--pilot is for policy pilot"),
+    (("pilot", "eval", "fresh.trace", "--predictors", "last", "--pilot", "model.pilot"), "name that among --predictors"),
 ])  # fmt: skip
 def test_what_is_wrong_is_told(folder: Path, words: tuple[str, ...], message: str) -> None:
     assert message in outsize(folder, *words, code=2).stderr

@@ -39,8 +39,9 @@ def test_options_reach_the_engine(core: FakeCore, tmp_path: Path) -> None:
     outsize.enable(
         "2GiB", "ondemand", spill_dir=tmp_path, spill_limit="10GiB", disk_write_limit="50MB/s",
         faults="signal", io_threads=2, verify=True, decision_log="d.log", pilot="m.pilot",
+        foresee="r.trace",
     )  # fmt: skip
-    expected = (2 * GIB, 0, "ondemand", str(tmp_path), 10 * GIB, 50 * 10**6, "signal", 2, True, "d.log", "", "", "m.pilot")
+    expected = (2 * GIB, 0, "ondemand", str(tmp_path), 10 * GIB, 50 * 10**6, "signal", 2, True, "d.log", "", "", "m.pilot", "r.trace")
     assert core.created == expected
 
 

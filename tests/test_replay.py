@@ -59,12 +59,25 @@ def test_live_runs_replay_byte_for_byte(runs, replays):
         assert said["moves"] >= 1000, f"{run['log']}: {said['moves']} moves"
 
 
+def reads_under_way(lines: list[str]) -> list[tuple[int, set[str]]]:
+    """Where each read ended, and the extents whose reads were under way then, its own among them."""
+    ended, under_way = [], set()
+    for at, line in enumerate(lines):
+        if line.startswith("< fetch "):
+            under_way.add(line.split()[2])
+        elif line.startswith("> read "):  # each is installed at once
+            ended.append((at, set(under_way)))
+            under_way.discard(line.split()[2])
+    return ended
+
+
 def test_two_completions_in_another_order_are_noticed(runs, replays, tmp_path):
     lines = Path(runs[1]["log"]).read_text().splitlines(keepends=True)
-    reads = [at for at, line in enumerate(lines) if line.startswith("> read ")]  # each is installed at once
-    extent_of = {at: lines[at].split()[2] for at in reads}
-    later = reads[len(reads) // 2 :]
-    a, b = next(pair for pair in pairwise(later) if extent_of[pair[0]] != extent_of[pair[1]])
+    ended = reads_under_way(lines)
+    extent_of = {at: lines[at].split()[2] for at, _ in ended}
+    later = ended[len(ended) // 2 :]
+    a, b = next((a, b) for (a, under_way), (b, _) in pairwise(later)
+                if extent_of[a] != extent_of[b] and extent_of[b] in under_way)  # fmt: skip
     lines[a], lines[b] = lines[b], lines[a]
     swapped = tmp_path / "swapped.log"
     swapped.write_text("".join(lines))

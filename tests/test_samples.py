@@ -155,9 +155,12 @@ samples.wanted_by = lambda policy: sys.argv[1] == "wanted"
 model = torch.nn.Linear(8, 8)
 with outsize.budget("256MiB", decision_log="run.log"):
     for step in range(3):
+        if step == 2:
+            outsize.hint(says={"experts": [7, 9]})
         model(torch.randn(4 + step, 8)).sum().backward()
         outsize.step()
 assert not module._global_forward_pre_hooks
+outsize.hint(says={"experts": [1, 2]})
 model(torch.randn(9, 8))
 """
 
@@ -174,7 +177,7 @@ def test_a_session_tells_its_policy_of_samples(wanted: str, tmp_path: Path):
     log = tmp_path / "run.log"
     lines = [line for line in log.read_text().splitlines() if line.startswith("> sample ")]
     shapes = [re.findall(r" v2 v(\d+) v(\d+)", line)[:1] for line in lines]  # the first feature: two numbers
-    assert shapes == ([[("4", "8")], [("5", "8")], [("6", "8")]] if wanted == "wanted" else [])
+    assert shapes == ([[("4", "8")], [("5", "8")], [("7", "9")]] if wanted == "wanted" else [])
     replayed = load().replay(str(log))
     assert replayed["same"] and replayed["violations"] == [], replayed
 
@@ -211,6 +214,28 @@ def test_a_sample_is_one_also_after_ctrl_c_in_a_forward():
     model.trouble = None
     model(torch.ones(5, 2))
     assert [sizes[0] for ((_, sizes),) in told] == [1, 2, 3, 4]
+
+
+def test_what_the_program_says_itself_goes_with_the_next_call():
+    import torch
+    from outsize.samples import FEATURES_MAX, SampleWatch
+
+    told: list[Any] = []
+    watch = SampleWatch(told.append)
+    watch.attach()
+    try:
+        model = torch.nn.Linear(2, 2)
+        watch.hint({"experts": [3, 1, 3]})
+        watch.hint({"kind": "poem", "experts": [3, 1, 2]})
+        model(torch.ones(4, 2))
+        model(torch.ones(5, 2))
+        watch.hint({f"{i}": i for i in range(2 * FEATURES_MAX)})
+        model(torch.ones(6, 2))
+    finally:
+        watch.detach()
+    assert told[0] == [("hint experts numbers", [3, 1, 2]), ("hint kind", [crc("poem")]), ("0 float32", [4, 2])]
+    assert told[1] == [("0 float32", [5, 2])]
+    assert len(told[2]) == FEATURES_MAX
 
 
 def test_one_odd_part_leaves_the_rest_told():

@@ -203,7 +203,7 @@ def test_ctrl_c_ends_a_run_that_takes_long(tmp_path: Path) -> None:
     (["run.trace", "--device", "train.py"], "train.py holds no disk's bandwidths: make one with: outsize doctor"),
     (["train.py", "--device", "slow.json"], "train.py: the file is no trace of outsize"),
     (["run.trace", "--device", "slow.json", "--policy", "best"],
-     "no policy 'best' [policy] Known: lookahead, ondemand, deepum, weights, pilot, auto. In simulation also: oracle, uvm, deepum-"),
+     "no policy 'best' [policy] Known: lookahead, ondemand, deepum, weights, pilot, auto, oracle. In simulation also: uvm, deepum-"),
     (["run.trace", "--device", "slow.json", "--policy", "uvm:chaining=off"], "is no setting of policy uvm"),
     (["run.trace", "--device", "slow.json", "--budget", "much"], "'much' is not a size"),
 ])  # fmt: skip

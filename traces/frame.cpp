@@ -5,9 +5,16 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cstdio>
 
 namespace outsize::traces {
 std::uint64_t hash_of(std::string_view bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
+
+std::string digits_of(std::uint64_t hash) {
+  std::array<char, 17> text{};
+  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(hash));
+  return text.data();
+}
 
 HeaderBytes header_bytes(std::uint32_t version) {
   HeaderBytes bytes{};

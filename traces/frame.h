@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "traces/trace_file.h"
@@ -41,6 +42,8 @@ using HeaderBytes = std::array<char, kHeaderBytes>;
 using FrameBytes = std::array<char, kFrameBytes>;
 
 std::uint64_t hash_of(std::string_view bytes);
+// In hexadecimal digits.
+std::string digits_of(std::uint64_t hash);
 HeaderBytes header_bytes(std::uint32_t version);
 FrameBytes frame_bytes(const Frame& frame);
 // False where its own checksum does not fit.

@@ -78,11 +78,7 @@ Result<std::string> unpacked(const std::string& path, std::string_view stored, s
 
 }  // namespace
 
-std::string model_name(std::string_view model) {
-  std::array<char, 17> text{};
-  std::snprintf(text.data(), text.size(), "%016llx", static_cast<unsigned long long>(hash_of(model)));
-  return text.data();
-}
+std::string model_name(std::string_view model) { return digits_of(hash_of(model)); }
 
 Status write_pilot_file(const std::string& path, std::string_view card, std::string_view model) {
   constexpr const char* kHint = "Free space there, or name another place.";

@@ -9,9 +9,11 @@
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/base/result.h"
+#include "core/trace/old_sites.h"
 #include "core/trace/trace_decoder.h"
 #include "core/trace/trace_encoder.h"
 
@@ -72,7 +74,7 @@ class FileReader {
   FileReader(const FileReader&) = delete;
   FileReader& operator=(const FileReader&) = delete;
 
-  // As Decoder::next, with the file's name in front of every message. A trace that was cut off or
+  // As Decoder::next, with the file's name in front of every message, and sites as the latest version has them. A trace that was cut off or
   // damaged gives what stands before that place first.
   Result<bool> next(trace::Event& event);
   // Shows every event that is left to `see`.
@@ -91,6 +93,8 @@ class FileReader {
   std::uint64_t blocks() const { return decoder_.blocks(); }
   std::uint64_t file_bytes() const { return at_; }
   std::uint64_t block_bytes() const { return block_bytes_; }
+  // What decision logs call the trace: a checksum of what has been read, in hexadecimal digits.
+  std::string name() const;
 
  private:
   FileReader(std::string path, std::FILE* file, Cancelled cancelled);
@@ -108,8 +112,10 @@ class FileReader {
   std::string stored_;
   std::uint32_t blocks_ = 0;
   std::uint64_t at_ = 0, frame_at_ = 0, block_bytes_ = 0;
+  std::uint64_t hash_ = 0;  // of the hashes of all blocks
   bool last_ = false;
   trace::Decoder decoder_;
+  std::optional<trace::OldSites> old_sites_;  // where the trace is as old
 };
 
 }  // namespace outsize::traces

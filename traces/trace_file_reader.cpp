@@ -1,5 +1,6 @@
 #include <zstd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -78,6 +79,7 @@ Status FileReader::header() {
                      std::to_string(trace::kFormatVersion),
                  "byte 8", "Read it with the outsize that recorded it, or a later one."};
   }
+  if (version < trace::kIdiomsSince) old_sites_.emplace();
   context_ = ZSTD_createDCtx();
   if (context_ != nullptr) return {};
   return Error{ErrorCode::kIo, "the trace cannot be read: the system is out of memory", "", ""};
@@ -123,15 +125,24 @@ Result<bool> FileReader::block(std::string& bytes) {
   if (!*whole) return cut_off();
   if (hash_of(stored_) != frame.stored_hash) return damaged("the block's checksum does not fit");
   if (Status fine = unpack((frame.flags & kCompressed) != 0, frame.block_bytes, bytes); !fine) return fine.error();
+  std::array<char, 16> hashes{};
+  put_number(hashes.data(), hash_);
+  put_number(&hashes[8], frame.stored_hash);
+  hash_ = hash_of({hashes.data(), hashes.size()});
   last_ = (frame.flags & kLast) != 0;
   ++blocks_;
   block_bytes_ += bytes.size();
   return true;
 }
 
+std::string FileReader::name() const { return digits_of(hash_); }
+
 Result<bool> FileReader::next(trace::Event& event) {
   Result<bool> more = decoder_.next(event);
-  if (more.ok()) return more;
+  if (more.ok()) {
+    if (old_sites_ && *more) old_sites_->renew(event);
+    return more;
+  }
   Error error = more.error();
   error.what = path_ + ": " + error.what;
   return error;

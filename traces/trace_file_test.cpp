@@ -97,14 +97,14 @@ TEST_F(TraceFile, GoldenBytes) {
   end.plain.kind = trace::Event::Kind::kEnd;
   const std::string bytes = write({end}, 0);
   const std::string block("\0\0\0\x51\0\0\0\0\0\0\0\0\0", 13);
-  std::string header("\x89OZTR\r\n\x1a\x02\0\0\0", 12);
+  std::string header("\x89OZTR\r\n\x1a\x03\0\0\0", 12);
   std::string frame("\0\0\0\0\x0d\0\0\0\x0d\0\0\0\x02\0\0\0", 16);
   const auto little = [](std::uint64_t value, int bytes) {
     std::string text;
     for (int i = 0; i < bytes; ++i) text += static_cast<char>(value >> (8 * i));
     return text;
   };
-  header += little(0x1928e220U, 4);
+  header += little(0x92941f56U, 4);
   frame += little(0x738c104621c9808dULL, 8);
   EXPECT_EQ(bytes, header + frame + little(0xa40fc904d4698f4dULL, 8) + block);
 }
@@ -156,7 +156,30 @@ TEST_F(TraceFile, BlocksThatAreSwappedAreTold) {
 TEST_F(TraceFile, LaterVersionsAreRefused) {
   const HeaderBytes later = header_bytes(trace::kFormatVersion + 1);
   const std::string said = read(std::string(later.data(), later.size()).append("whatever comes"));
-  EXPECT_TRUE(has(said, "the trace has version 3 of the format, and this outsize reads 2 [byte 8] Read it")) << said;
+  EXPECT_TRUE(has(said, "the trace has version 4 of the format, and this outsize reads 3 [byte 8] Read it")) << said;
+}
+
+TEST_F(TraceFile, SitesOfEarlierVersionsGetTheirIdiomClassFromTheirName) {
+  constexpr SiteId kSite = 0xfedcba98fff76543ULL;
+  trace::Events events(4);
+  events[0].plain.kind = trace::Event::Kind::kSiteName;
+  events[0].plain.site = kSite;
+  events[0].text = "aten::mm [8x8], [8x8]";
+  events[1].plain.kind = trace::Event::Kind::kOpBegin;
+  events[1].plain.site = kSite;
+  events[2].plain.kind = trace::Event::Kind::kOpEnd;
+  events[3].plain.kind = trace::Event::Kind::kEnd;
+  std::string bytes = write(events);
+  for (const std::uint32_t version : {1U, 2U, 3U}) {
+    const HeaderBytes header = header_bytes(version);
+    std::copy(header.begin(), header.end(), bytes.begin());
+    put(bytes);
+    trace::Events back;
+    ASSERT_EQ(read(&back), "");
+    const SiteId site = version < 3 ? with_idiom_class(kSite, idiom_class_named("aten::mm")) : kSite;
+    EXPECT_EQ(back[0].plain.site, site) << version;
+    EXPECT_EQ(back[1].plain.site, site) << version;
+  }
 }
 
 TEST_F(TraceFile, OtherFilesAreRefused) {

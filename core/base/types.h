@@ -20,6 +20,15 @@ using SiteId = std::uint64_t;
 // sizes, and whether in backward. Where shapes never recur, kinds do.
 inline constexpr int kKindBits = 20;
 constexpr std::uint64_t kind_of(SiteId site) { return site & ((std::uint64_t{1} << kKindBits) - 1); }
+// The next bits say what such an op does with memory (idioms.h); 0: nobody knows.
+inline constexpr int kIdiomBits = 6;
+inline constexpr SiteId kIdiomMask = ((SiteId{1} << kIdiomBits) - 1) << kKindBits;
+constexpr std::uint8_t idiom_class_of(SiteId site) {
+  return static_cast<std::uint8_t>((site & kIdiomMask) >> kKindBits);
+}
+constexpr SiteId with_idiom_class(SiteId site, std::uint8_t number) {
+  return (site & ~kIdiomMask) | ((SiteId{number} << kKindBits) & kIdiomMask);
+}
 
 // Where an op stands in autograd's graph, which numbers its nodes as they are made. The low half is the number that the
 // thread's next node will have: if this op makes one, its own. The high half, in backward, is the number of the node that

@@ -141,7 +141,7 @@ Outcome Engine::op_begin(const Input& input) {
   if (watching_) {
     op_accesses_.clear();
     for (std::size_t i = frame.first; i < t.entries.size(); ++i) op_accesses_.push_back(t.entries[i].access);
-    predictor_->on_op({input.site, op_extents_, input.in_backward, input.now, op_accesses_, input.graph});
+    predictor_->on_op({input.site, op_extents_, input.in_backward, input.now, op_accesses_, input.graph, input.operands});
     if (predictor_->take_rekeyed()) planner_->on_rekey();
     for (ExtentId id : op_extents_) refresh(id);
   }

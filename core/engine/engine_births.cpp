@@ -63,6 +63,7 @@ Outcome Engine::touch(const Input& input) {
   Extent& e = table_[input.extent];
   e.last_use = clock_;
   if (e.below != Below::kNone || e.guarded) mark_changed(input.extent);
+  if (watching_ && predictor_->on_share(input.extent)) refresh(input.extent);
   if (t.frames.empty()) return Outcome::kGo;
   add_entry(t, input.extent, Access::kWrite, true);
   Entry& last = t.entries.back();
@@ -89,6 +90,7 @@ void Engine::adopt(const Input& input) {
   e.where = input.flag ? Where::kAbsent : Where::kResident;
   e.below = input.flag ? Below::kValid : Below::kNone;
   e.of_file = input.flag;
+  if (watching_) predictor_->on_adopt(input.extent, e.bytes);
   if (input.flag) {
     stats_.below += e.bytes;
     return;

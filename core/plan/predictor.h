@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 
+#include "core/engine/input.h"
 #include "core/plan/cycle.h"
 #include "core/residency/extent.h"
 
@@ -22,6 +23,7 @@ struct OpEvent {
   Nanos now = 0;
   std::span<const Access> accesses = {};  // by extent; empty where nobody knows
   GraphPlace graph = 0;
+  std::span<const OperandRef> operands = {};  // as the op has them: an extent may stand there twice
 };
 
 struct Upcoming {
@@ -41,6 +43,10 @@ class Predictor {
   virtual void on_birth(ExtentId id, Bytes bytes) = 0;
   virtual void on_death(ExtentId id, Bytes bytes) = 0;
   virtual void on_step(Nanos now) = 0;
+  // Memory that was there before the session is taken over as an extent: no birth.
+  virtual void on_adopt(ExtentId, Bytes) {}
+  // A small storage is born in the extent. True where that may have brought its next use nearer.
+  virtual bool on_share(ExtentId) { return false; }
   // What the sample says that the next ops work on. For each feature: the hash of its name, the number of
   // its values, these (core/trace/sample.h). Told whenever the engine is watching, as ops are.
   virtual void on_sample(std::span<const std::int64_t>) {}

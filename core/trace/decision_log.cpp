@@ -13,7 +13,7 @@ constexpr const char* kCommandNames[] = {"grant",   "refuse", "evict",   "fetch"
                                          "abandon", "write",  "unguard", "forget", "release",
                                          "resume",  "promote", "fatal"};
 constexpr std::string_view kHeader = "# outsize decisions 1: ";
-constexpr std::string_view kModel = " model ";
+constexpr std::string_view kModel = " model ", kRun = " run ";
 constexpr std::size_t kInputKinds = std::size(kInputNames);
 constexpr std::size_t kCommandKinds = std::size(kCommandNames);
 
@@ -42,6 +42,15 @@ bool fields(std::string_view line, Take take) {
   return true;
 }
 
+// Takes it from the front of `line`; empty where `name` does not stand there.
+std::string word_behind(std::string_view name, std::string_view& line) {
+  if (!line.starts_with(name)) return {};
+  line.remove_prefix(name.size());
+  const std::string_view word = line.substr(0, line.find_first_of(" \n"));
+  line.remove_prefix(word.size());
+  return std::string(word);
+}
+
 }  // namespace
 
 const char* to_string(Input::Kind kind) { return kInputNames[static_cast<std::size_t>(kind)]; }
@@ -54,13 +63,14 @@ void DecisionLog::field(const char* name, std::uint64_t value) {
 }
 
 void DecisionLog::header(std::string_view policy, Bytes budget, Bytes reading_max, Bytes writing_max,
-                         std::string_view model) {
+                         std::string_view model, std::string_view run) {
   line_.assign(kHeader).append(policy);
   for (Bytes bytes : {budget, reading_max, writing_max}) {
     line_ += ' ';
     append(line_, static_cast<std::uint64_t>(bytes));
   }
   if (!model.empty()) line_.append(kModel).append(model);
+  if (!run.empty()) line_.append(kRun).append(run);
   line_ += '\n';
   sink_(line_);
 }
@@ -126,8 +136,8 @@ bool parse_header(std::string_view line, LogHeader& header) {
     if (!number(line, value)) return false;
     *field = static_cast<Bytes>(value);
   }
-  header.model.clear();
-  if (line.starts_with(kModel)) header.model = line.substr(kModel.size(), line.find('\n') - kModel.size());
+  header.model = word_behind(kModel, line);
+  header.run = word_behind(kRun, line);
   return true;
 }
 

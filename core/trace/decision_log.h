@@ -19,9 +19,9 @@ class DecisionLog {
   explicit DecisionLog(Sink sink) : sink_(std::move(sink)) { line_.reserve(256); }
 
   // The first line: what a replay needs to know besides the inputs.
-  // `model`: the name of what the policy began with; empty: nothing.
+  // `model`, `run`: the names of what the policy began with, learnt or recorded; empty: nothing.
   void header(std::string_view policy, Bytes budget, Bytes reading_max, Bytes writing_max,
-              std::string_view model = {});
+              std::string_view model = {}, std::string_view run = {});
   // After the header, a line for each extent that an earlier session of the process left behind: resident.
   void left_over(ExtentId id, const Extent& extent);
   void input(const Input& input);
@@ -34,7 +34,7 @@ class DecisionLog {
 };
 
 struct LogHeader {
-  std::string policy, model;
+  std::string policy, model, run;
   Bytes budget = 0, reading_max = 0, writing_max = 0;
 };
 bool parse_header(std::string_view line, LogHeader& header);

@@ -9,8 +9,10 @@
 
 namespace outsize::trace {
 
-// Of the format. A reader reads earlier ones too: version 1 knew no places in a graph.
-inline constexpr std::uint32_t kFormatVersion = 2;
+// Of the format. A reader reads earlier ones too: version 1 knew no places in a graph, and before version 3 sites had
+// no idiom class (old_sites.h).
+inline constexpr std::uint32_t kFormatVersion = 3;
+inline constexpr std::uint32_t kIdiomsSince = 3;
 
 // A block is cut once it holds so many bytes; no event is longer than kEventMax.
 inline constexpr std::size_t kBlockBytes = 256 * 1024;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/idioms.h"
 #include "core/trace/trace_decoder.h"
 #include "core/trace/trace_encoder.h"
 #include "core/trace/trace_event.h"
@@ -129,7 +130,11 @@ class RandomTrace {
   static constexpr ThreadId kThreads = 3;
 
   std::uint64_t below(std::uint64_t bound) { return random_() % bound; }
-  SiteId site() { return below(40) == 0 ? 0 : (below(3000) + 1) * 0x9e3779b97f4a7c15ULL; }
+  SiteId site() {
+    if (below(40) == 0) return 0;
+    const std::uint64_t number = below(3000) + 1;
+    return with_idiom_class(number * 0x9e3779b97f4a7c15ULL, static_cast<IdiomClass>(number % idiom_classes()));
+  }
   std::string letters() { return std::string(below(20), static_cast<char>('a' + below(26))); }
 
   OwnedEvent plain(Event::Kind kind) {

@@ -1,5 +1,7 @@
 #include "core/trace/trace_validator.h"
 
+#include "core/base/idioms.h"
+
 namespace outsize::trace {
 namespace {
 
@@ -42,6 +44,9 @@ void Validator::op_begin(const Event& event) {
   ++open_[event.thread];
   if (event.op_flags > kOpFlags) {
     problem("An op has flags that are not known: " + std::to_string(event.op_flags) + ".");
+  }
+  if (const IdiomClass number = idiom_class_of(event.site); number >= idiom_classes()) {
+    problem("An op has an idiom class that is not known: " + std::to_string(number) + ".");
   }
   for (const Operand& operand : event.operands) {
     living(operand.storage, "is used");

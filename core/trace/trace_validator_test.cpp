@@ -99,7 +99,9 @@ TEST(TraceValidator, AccessModesFlagsAndCauses) {
   Events events = good();
   events[1].operands[0].access = static_cast<Access>(2);
   events[1].plain.op_flags = 16;
+  events[1].plain.site = with_idiom_class(0, 63);
   EXPECT_EQ(found(events), "1: An op has flags that are not known: 16.\n"
+                           "1: An op has an idiom class that is not known: 63.\n"
                            "1: An op's access to storage 0 is neither a read nor a write.\n");
   events = good();
   events.insert(events.begin() + 3, on(Event::Kind::kWait, 3));

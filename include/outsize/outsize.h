@@ -75,8 +75,8 @@ struct SessionOptions {
   /// Tensors have what the rest leaves. 0: none.
   std::int64_t process_budget = 0;
   /// Who decides what leaves and what comes: "lookahead" (foresees what repeats), "ondemand"
-  /// (least recently used), "deepum" (DeepUM's correlation tables) or "weights" (weight offloading:
-  /// a plan over the whole step, once it repeats).
+  /// (least recently used), "deepum" (DeepUM's correlation tables), "weights" (weight offloading:
+  /// a plan over the whole step, once it repeats) or "oracle" (knows the run from `foresee`).
   std::string policy = "lookahead";
   /// Where bytes go that do not fit; empty: $TMPDIR, else /var/tmp. Never a tmpfs.
   std::string spill_dir = {};
@@ -98,6 +98,8 @@ struct SessionOptions {
   std::string record = {};
   /// What policy "pilot" begins with: a file that `outsize pilot train` wrote; empty: nothing.
   std::string pilot = {};
+  /// What policy "oracle" foresees from: the trace of an earlier, identical run, recorded with room for all.
+  std::string foresee = {};
 };
 
 /// What happened so far in a session. Bytes unless the name says otherwise.

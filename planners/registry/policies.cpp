@@ -6,6 +6,7 @@
 #include "planners/registry/deepum.h"
 #include "planners/registry/pilot.h"
 #include "planners/registry/weights.h"
+#include "predictors/oracle/oracle.h"
 #include "predictors/repeat/repeat.h"
 
 namespace outsize {
@@ -28,38 +29,55 @@ Policy make_weights(const ExtentTable& table) { return make_weights_with(table, 
 
 Policy make_automatic(const ExtentTable& table) { return make_automatic_with(table, ""); }
 
+Policy make_oracle(const ExtentTable& table, std::unique_ptr<const oracle::Recording> recording) {
+  auto predictor = std::make_unique<oracle::OraclePredictor>(table, std::move(recording));
+  auto planner = std::make_unique<lookahead::LookaheadPlanner>(table, *predictor);
+  return {std::move(predictor), std::move(planner)};
+}
+
 struct Row {
   const char* name;
   Policy (*make)(const ExtentTable&);
   Policy (*make_with)(const ExtentTable&, std::string_view settings) = nullptr;
   // One that can begin with what was learnt, with settings or none.
   Policy (*make_learnt)(const ExtentTable&, std::string_view settings, std::string_view model) = nullptr;
+  // One that needs a recorded run.
+  Policy (*make_told)(const ExtentTable&, std::unique_ptr<const oracle::Recording>) = nullptr;
 };
 constexpr Row kPolicies[] = {
     {"lookahead", make_lookahead}, {"ondemand", make_ondemand}, {"deepum", make_deepum, make_deepum_with},
     {"weights", make_weights, make_weights_with}, {"pilot", nullptr, nullptr, make_pilot_with},
-    {"auto", make_automatic, make_automatic_with}};
+    {"auto", make_automatic, make_automatic_with}, {"oracle", nullptr, nullptr, nullptr, make_oracle}};
+
+Policy refuse(const Row& row, const std::string& what, std::string hint) {
+  return {nullptr, nullptr, {ErrorCode::kInvalidArgument, "policy " + std::string(row.name) + what, "policy",
+                             std::move(hint)}};
+}
 
 }  // namespace
 
-Policy make_policy(std::string_view name, const ExtentTable& table, std::string_view model) {
+Policy make_policy(std::string_view name, const ExtentTable& table, Beginning beginning) {
   const std::size_t colon = name.find(':');
   const bool has_settings = colon != std::string_view::npos;
   for (const Row& row : kPolicies) {
     if (name.substr(0, colon) != row.name) continue;
     const std::string_view settings = has_settings ? name.substr(colon + 1) : std::string_view();
-    if (row.make_learnt != nullptr) return row.make_learnt(table, settings, model);
-    if (!model.empty()) {
-      return {nullptr, nullptr, {ErrorCode::kInvalidArgument,
-                                 "policy " + std::string(row.name) + " has no use for a model of the pilot", "policy",
-                                 "Give it with policy pilot, or leave it out."}};
+    if (!beginning.model.empty() && row.make_learnt == nullptr) {
+      return refuse(row, " has no use for a model of the pilot", "Give it with policy pilot, or leave it out.");
     }
-    if (!has_settings) return row.make(table);
-    if (row.make_with == nullptr) return refuse_setting(row.name, settings, "It has none.");
-    return row.make_with(table, settings);
+    if (beginning.recording != nullptr && row.make_told == nullptr) {
+      return refuse(row, " has no use for a recorded run", "Give it with policy oracle, or leave it out.");
+    }
+    if (row.make_learnt != nullptr) return row.make_learnt(table, settings, beginning.model);
+    if (has_settings && row.make_with == nullptr) return refuse_setting(row.name, settings, "It has none.");
+    if (has_settings) return row.make_with(table, settings);
+    if (row.make_told == nullptr) return row.make(table);
+    if (beginning.recording != nullptr) return row.make_told(table, std::move(beginning.recording));
+    return refuse(row, " foresees from the trace of an earlier, identical run",
+                  "Record one with `outsize record`, and give it with --foresee FILE.");
   }
   std::string known;
-  for (const std::string& each : policy_names()) known += (known.empty() ? "" : ", ") + each;
+  for (const Row& row : kPolicies) known += (known.empty() ? "" : ", ") + std::string(row.name);
   return {nullptr, nullptr, {ErrorCode::kInvalidArgument, "there is no policy '" + std::string(name) + "'",
                              "policy", "Known: " + known + "."}};
 }
@@ -71,7 +89,9 @@ Policy refuse_setting(std::string_view policy, std::string_view setting, std::st
 
 std::vector<std::string> policy_names() {
   std::vector<std::string> names;
-  for (const Row& row : kPolicies) names.emplace_back(row.name);
+  for (const Row& row : kPolicies) {
+    if (row.make_told == nullptr) names.emplace_back(row.name);
+  }
   return names;
 }
 

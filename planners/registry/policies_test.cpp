@@ -15,6 +15,24 @@ TEST(Policies, EveryNameMakesAPredictorAndAPlanner) {
   }
 }
 
+TEST(Policies, WhatOneCannotBeginWithIsRefused) {
+  ExtentTable table;
+  const auto told = [] {
+    auto recording = std::make_unique<oracle::Recording>();
+    recording->finish(0);
+    return Beginning{.recording = std::move(recording)};
+  };
+  EXPECT_NE(make_policy("oracle", table, told()).planner, nullptr);
+  EXPECT_TRUE(make_policy("oracle", table).error.message().starts_with(
+      "policy oracle foresees from the trace of an earlier, identical run [policy] Record one with"));
+  EXPECT_EQ(make_policy("oracle:x=1", table, told()).error.what, "'x=1' is no setting of policy oracle");
+  for (const std::string& name : policy_names()) {
+    EXPECT_EQ(make_policy(name, table, told()).error.what, "policy " + name + " has no use for a recorded run");
+  }
+  const std::string learnt = make_policy("oracle", table, {.model = "bytes"}).error.what;
+  EXPECT_EQ(learnt, "policy oracle has no use for a model of the pilot");
+}
+
 TEST(Policies, AnUnknownNameMakesNothing) {
   ExtentTable table;
   EXPECT_EQ(make_policy("nosuch", table).planner, nullptr);
@@ -40,7 +58,7 @@ TEST(Policies, SettingsStandBehindAColon) {
 TEST(Policies, WhatIsWrongIsNamedWithWhatMayBeGiven) {
   ExtentTable table;
   EXPECT_EQ(make_policy("nosuch", table).error.message(),
-            "there is no policy 'nosuch' [policy] Known: lookahead, ondemand, deepum, weights, pilot, auto.");
+            "there is no policy 'nosuch' [policy] Known: lookahead, ondemand, deepum, weights, pilot, auto, oracle.");
   EXPECT_EQ(make_policy("ondemand:rows=8", table).error.message(),
             "'rows=8' is no setting of policy ondemand [policy] It has none.");
   const std::string rows = make_policy("deepum:ways=2,rows=0,degree=8", table).error.message();

@@ -120,7 +120,9 @@ class Pool final : public IoPool {
   void start();
 
   void submit(const IoRequest& request) override;
-  void promote(std::uint64_t token, IoRequest::Urgency urgency) override;
+  void promote(std::uint64_t token, IoRequest::Urgency urgency, const void* helper) override;
+  bool help(const void* helper) override;
+  void give_up(const void* helper) override;
   void set_write_limit(std::uint64_t bytes_a_second) override;
   Nanos held_back() const override;
   void quiesce() override;
@@ -156,9 +158,13 @@ class Pool final : public IoPool {
   void loop();
   void enqueue(const IoRequest& request);
   bool next_piece(Piece* piece, Nanos* wait);
+  Piece issue(Queue& queue, Queue::iterator at);
+  Queue::iterator of_helper(const void* helper);
+  void run(std::unique_lock<std::mutex>& lock, const Piece& piece);
   Nanos write_wait(Transfer& write, Nanos at);
   void write_begins(const Transfer& write, Bytes bytes);
   void finish(std::unique_lock<std::mutex>& lock, Queue::iterator transfer);
+  bool none_queued() const;
   bool idle() const;
 
   const int thread_count_;
@@ -196,10 +202,11 @@ void* Pool::entry(void* self) {
   return nullptr;
 }
 
-bool Pool::idle() const {
-  return state_->active == 0 && state_->under_way.empty() &&
-         std::all_of(state_->queued.begin(), state_->queued.end(), [](const Queue& q) { return q.empty(); });
+bool Pool::none_queued() const {
+  return std::all_of(state_->queued.begin(), state_->queued.end(), [](const Queue& q) { return q.empty(); });
 }
+
+bool Pool::idle() const { return state_->active == 0 && state_->under_way.empty() && none_queued(); }
 
 // Under the mutex.
 void Pool::enqueue(const IoRequest& request) {
@@ -225,10 +232,34 @@ void Pool::submit(const IoRequest& request) {
   }
   // All of them: a large transfer has work for several, and which may take it depends on its kind.
   if (request.bytes > kPiece) state_->work.notify_all();
-  else state_->work.notify_one();
+  else if (request.helper == nullptr) state_->work.notify_one();
 }
 
-void Pool::promote(std::uint64_t token, IoRequest::Urgency urgency) {
+// Its first read that no thread has begun. Under the mutex.
+Queue::iterator Pool::of_helper(const void* helper) {
+  Queue& queue = state_->queued[static_cast<std::size_t>(IoRequest::Urgency::kDemand)];
+  return std::find_if(queue.begin(), queue.end(), [&](const Transfer& t) { return t.request.helper == helper; });
+}
+
+bool Pool::help(const void* helper) {
+  std::unique_lock lock(state_->mutex);
+  Queue& queue = state_->queued[static_cast<std::size_t>(IoRequest::Urgency::kDemand)];
+  const auto at = of_helper(helper);
+  if (at == queue.end()) return false;
+  const Piece piece = issue(queue, at);
+  if (of_helper(helper) != queue.end()) state_->work.notify_one();  // several at once
+  run(lock, piece);
+  return true;
+}
+
+void Pool::give_up(const void* helper) {
+  const std::lock_guard lock(state_->mutex);
+  if (of_helper(helper) != state_->queued[static_cast<std::size_t>(IoRequest::Urgency::kDemand)].end()) {
+    state_->work.notify_all();
+  }
+}
+
+void Pool::promote(std::uint64_t token, IoRequest::Urgency urgency, const void* helper) {
   const std::lock_guard lock(state_->mutex);
   const auto to = static_cast<std::size_t>(urgency);
   for (IoRequest& request : state_->held) {
@@ -239,6 +270,7 @@ void Pool::promote(std::uint64_t token, IoRequest::Urgency urgency) {
     for (auto at = queue.begin(); at != queue.end(); ++at) {
       if (at->request.token != token) continue;
       at->request.urgency = urgency;
+      at->request.helper = helper;
       state_->queued[to].splice(state_->queued[to].end(), queue, at);
       if (state_->limit.on()) state_->work.notify_one();  // from here on it counts as held back
       return;
@@ -315,24 +347,30 @@ bool Pool::next_piece(Piece* piece, Nanos* wait) {
       const bool read = at->request.kind == IoRequest::Kind::kRead;
       if (!read && reads_about && state_->writing >= writers_allowed) continue;
       if (!read && (*wait > 0 || (state_->limit.on() && (*wait = write_wait(*at, monotonic_now())) > 0))) continue;
-      if (at->started == 0) at->started = monotonic_now();
-      const Bytes left = at->request.bytes - at->issued;
-      piece->transfer = at;
-      piece->from = at->issued;
-      // An injected fault takes the whole transfer in one go, so that it is counted once.
-      piece->bytes = at->fault.kind == InjectedFault::Kind::kNone ? std::min(left, kPiece) : left;
-      at->issued += piece->bytes;
-      ++at->under_way;
-      ++(read ? state_->reading : state_->writing);
-      if (!read) write_begins(*at, piece->bytes);
-      if (at->issued == at->request.bytes) {
-        if (read) --state_->reads_queued;
-        state_->under_way.splice(state_->under_way.end(), queue, at);
-      }
+      *piece = issue(queue, at);
       return true;
     }
   }
   return false;
+}
+
+// Its next piece. Under the mutex.
+Pool::Piece Pool::issue(Queue& queue, Queue::iterator at) {
+  const bool read = at->request.kind == IoRequest::Kind::kRead;
+  if (at->started == 0) at->started = monotonic_now();
+  const Bytes left = at->request.bytes - at->issued;
+  // An injected fault takes the whole transfer in one go, so that it is counted once.
+  const Bytes bytes = at->fault.kind == InjectedFault::Kind::kNone ? std::min(left, kPiece) : left;
+  const Piece piece{at, at->issued, bytes};
+  at->issued += bytes;
+  ++at->under_way;
+  ++(read ? state_->reading : state_->writing);
+  if (!read) write_begins(*at, bytes);
+  if (at->issued == at->request.bytes) {
+    if (read) --state_->reads_queued;
+    state_->under_way.splice(state_->under_way.end(), queue, at);
+  }
+  return piece;
 }
 
 void Pool::finish(std::unique_lock<std::mutex>& lock, Queue::iterator transfer) {
@@ -343,44 +381,50 @@ void Pool::finish(std::unique_lock<std::mutex>& lock, Queue::iterator transfer) 
   lock.lock();
 }
 
+// Under the mutex, which it lets go of meanwhile.
+void Pool::run(std::unique_lock<std::mutex>& lock, const Piece& piece) {
+  State* const state = state_;
+  const auto transfer = piece.transfer;
+  const IoRequest request = transfer->request;
+  const InjectedFault fault = transfer->fault;
+  ++state->active;
+  lock.unlock();
+  Status status = fault.kind == InjectedFault::Kind::kNone
+                      ? run_piece(request, piece.from, piece.bytes)
+                      : run_injected(request, fault);
+  lock.lock();
+  const bool read = request.kind == IoRequest::Kind::kRead;
+  if (!status && transfer->status.ok()) {
+    transfer->status = std::move(status);
+    if (transfer->issued < request.bytes) {
+      // What is left of a failed transfer is not worth doing.
+      transfer->issued = request.bytes;
+      if (read) --state->reads_queued;
+      state->under_way.splice(state->under_way.end(),
+                              state->queued[static_cast<std::size_t>(transfer->request.urgency)], transfer);
+    }
+  }
+  if (--transfer->under_way == 0 && transfer->issued == request.bytes) finish(lock, transfer);
+  --(read ? state->reading : state->writing);
+  --state->active;
+  // A write may have been held back by what just ended.
+  if (state->stopping || !none_queued()) state->work.notify_all();
+  if (idle()) state->quiet.notify_all();
+}
+
 void Pool::loop() {
   State* state = state_;
   std::unique_lock lock(state->mutex);
   for (;;) {
     Piece piece;
     Nanos wait = 0;
-    if (!next_piece(&piece, &wait)) {
+    if (next_piece(&piece, &wait)) {
+      run(lock, piece);
+    } else {
       if (state->stopping && idle()) break;
       if (wait > 0) state->work.wait_for(lock, std::chrono::nanoseconds(wait));
       else state->work.wait(lock);
-      continue;
     }
-    const auto transfer = piece.transfer;
-    const IoRequest request = transfer->request;
-    const InjectedFault fault = transfer->fault;
-    ++state->active;
-    lock.unlock();
-    Status status = fault.kind == InjectedFault::Kind::kNone
-                        ? run_piece(request, piece.from, piece.bytes)
-                        : run_injected(request, fault);
-    lock.lock();
-    const bool read = request.kind == IoRequest::Kind::kRead;
-    if (!status && transfer->status.ok()) {
-      transfer->status = std::move(status);
-      if (transfer->issued < request.bytes) {
-        // What is left of a failed transfer is not worth doing.
-        transfer->issued = request.bytes;
-        if (read) --state->reads_queued;
-        state->under_way.splice(state->under_way.end(),
-                                state->queued[static_cast<std::size_t>(transfer->request.urgency)], transfer);
-      }
-    }
-    if (--transfer->under_way == 0 && transfer->issued == request.bytes) finish(lock, transfer);
-    --(read ? state->reading : state->writing);
-    --state->active;
-    // A write may have been held back by what just ended.
-    state->work.notify_all();
-    if (idle()) state->quiet.notify_all();
   }
   state->work.notify_all();
 }

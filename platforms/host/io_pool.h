@@ -30,6 +30,7 @@ struct IoRequest {
   Bytes bytes = 0;
   std::uint64_t token = 0;  // the caller's
   std::vector<FileRun> pieces = {};  // where the bytes lie in the file, if not in one run from `offset` on
+  const void* helper = nullptr;      // of a kDemand read: who will call help() for it at once, or nobody
 };
 
 struct IoResult {
@@ -46,7 +47,13 @@ class IoPool {
 
   virtual void submit(const IoRequest& request) = 0;
   // Raises a queued request's urgency (a prefetch that an op now waits for).
-  virtual void promote(std::uint64_t token, IoRequest::Urgency urgency) = 0;
+  virtual void promote(std::uint64_t token, IoRequest::Urgency urgency, const void* helper = nullptr) = 0;
+  // Does a piece of a queued read of this helper on the calling thread, and what follows its end. False where there is
+  // none. Who waits for bytes need not wait for a thread to wake up and fetch them, nor for being woken: that is as long as
+  // the read of a small extent, and far longer where others use the processors.
+  virtual bool help(const void* helper) = 0;
+  // A helper does not help any more; the threads take what is left of its reads.
+  virtual void give_up(const void* helper) = 0;
   // Bytes a second that writes may take on average; 0: no limit. See write_limit.h.
   virtual void set_write_limit(std::uint64_t bytes_a_second) = 0;
   // How long pressed writes, for which somebody waits, have been held back by that limit.

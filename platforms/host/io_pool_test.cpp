@@ -145,6 +145,48 @@ TEST_F(IoPoolTest, MostUrgentFirstAndInOrderWithinOne) {
   EXPECT_EQ(order, (std::vector<std::uint64_t>{1, 2, 9, 3, 4, 5, 6, 8, 7}));
 }
 
+// What a thread waits for it reads itself, and hears of its end before help() returns.
+TEST_F(IoPoolTest, WhoWaitsMayReadItself) {
+  Memory memory(4 * kPageBytes);
+  ASSERT_EQ(pwrite(fd_, memory.data(), 4 * kPageBytes, 0), 4 * kPageBytes);
+  std::vector<std::pair<std::uint64_t, std::thread::id>> ended;
+  std::mutex mutex;
+  auto pool = IoPool::create(2, [&](const IoResult& result) {
+    EXPECT_TRUE(result.status.ok());
+    const std::lock_guard lock(mutex);
+    ended.emplace_back(result.token, std::this_thread::get_id());
+  });
+  int one = 0, other = 0;
+  const auto read = [&](std::uint64_t token, const void* helper, Urgency urgency = Urgency::kDemand) {
+    IoRequest asked = request(Kind::kRead, memory.data(), kPageBytes, 0, token, urgency);
+    asked.helper = helper;
+    pool->submit(asked);
+  };
+  read(1, &one);
+  EXPECT_FALSE(pool->help(&other)) << "it is not the other's";
+  EXPECT_TRUE(pool->help(&one));
+  EXPECT_FALSE(pool->help(&one)) << "there was one";
+  {
+    const std::lock_guard lock(mutex);
+    EXPECT_EQ(ended, (std::vector{std::pair<std::uint64_t, std::thread::id>{1, std::this_thread::get_id()}}));
+  }
+  for (std::uint64_t token = 2; token < 34; ++token) read(token, &one);  // threads may join in
+  while (pool->help(&one)) {}
+  pool->quiesce();
+  EXPECT_EQ(ended.size(), 33U);
+  EXPECT_FALSE(pool->help(&one)) << "for a fork nothing begins";
+  pool->resume();
+  read(40, &other);
+  pool->give_up(&other);  // a thread takes it
+  pool->quiesce();
+  ASSERT_EQ(ended.size(), 34U);
+  EXPECT_NE(ended.back().second, std::this_thread::get_id());
+  pool->resume();
+  read(41, &other);
+  pool.reset();  // nor does it stay behind at the end
+  EXPECT_EQ(ended.size(), 35U);
+}
+
 // The /proc folders of the pool's threads.
 std::vector<std::filesystem::path> pool_threads() {
   std::vector<std::filesystem::path> found;

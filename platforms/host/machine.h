@@ -28,16 +28,19 @@ struct PageCost {       // nanoseconds of an op's thread
   Nanos fresh_mib = 0;  // a MiB of small pages that come from the system
   Nanos fresh_huge_mib = 0;
 };
-// Takes tens of milliseconds and 32 MiB. An error where userfaultfd is not to be had: mremap moves tables of
-// pages, which costs next to nothing.
-Result<PageCost> measure_page_cost();
+// Takes tens of milliseconds and 32 MiB; and up to two seconds for each GiB of memory that may have been freed lately:
+// that is used up first. An error where userfaultfd is not to be had: mremap moves tables of pages, which costs next to
+// nothing.
+Result<PageCost> measure_page_cost(Bytes lately_freed);
 
 struct MoveCost {      // nanoseconds of processors, pages apart
   Nanos command = 0;   // of an op's thread, for a read, write or eviction
   Nanos transfer = 0;  // of the I/O threads, for a read or write ...
   Nanos mebibyte = 0;  // ... and for each MiB of it
+  Nanos wait = 0;      // and what an op waits for a read beyond the time of its bytes: the disk, and waking threads
 };
-// Moves `sample` bytes each way, within bounds, between 32 MiB of RAM and a spill file of 64 MiB in `directory`.
+// Moves `sample` bytes of each of four sizes, within bounds, between at most 16 MiB of RAM and a spill file of 32 MiB in
+// `directory`.
 // A session of its own: an error while there is another, and what an earlier one left in this process would be
 // moved too. So in a process of its own.
 Result<MoveCost> measure_move_cost(const std::string& directory, Bytes sample);

@@ -108,7 +108,7 @@ TEST(Machine, MeasuresADiskAndRefusesWhatIsNone) {
 }
 
 TEST(Machine, MeasuresWhatAPageCosts) {
-  auto cost = measure_page_cost();
+  auto cost = measure_page_cost(64 * kMiB);
   if (!fault_support().userfaultfd) {
     EXPECT_FALSE(cost.ok());
     GTEST_SKIP() << cost.error().message();

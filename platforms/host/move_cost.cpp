@@ -1,15 +1,12 @@
 // What it takes this machine's processors to move an extent between RAM and the spill file, the disk's own time
 // apart: measured on a runtime of its own that has room for half of what its one program uses in turn.
-#include <pthread.h>
-
 #include <algorithm>
-#include <atomic>
 #include <ctime>
 #include <memory>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "platforms/host/clock.h"
 #include "platforms/host/machine.h"
 #include "platforms/host/runtime.h"
 
@@ -17,8 +14,9 @@ namespace outsize::host {
 namespace {
 
 constexpr int kExtents = 8;  // twice as many as there is room for: every op waits for a read
-constexpr int kRoundsMax = 9;
-constexpr Bytes kSmall = kChunkBytes, kLarge = 4 * kChunkBytes;  // no small pages: page_cost.cpp has those
+constexpr int kRoundsMax = 33;
+constexpr Bytes kTiny = kLargeBytes, kPart = kChunkBytes / 2;    // of small pages ...
+constexpr Bytes kSmall = kChunkBytes, kLarge = 2 * kChunkBytes;  // ... and of huge ones, one call of the system each
 
 Nanos time_of(clockid_t clock) {
   timespec now{};
@@ -26,35 +24,18 @@ Nanos time_of(clockid_t clock) {
   return static_cast<Nanos>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
 }
 
-// A thread that keeps a core busy in this address space, as a kernel's threads do: its TLB has to be told of
-// what moves.
-class BusyThread {
- public:
-  BusyThread() : thread_([this] { while (!done_.load(std::memory_order_relaxed)) {} }) {}
-  ~BusyThread() { done_ = true; }
-  BusyThread(const BusyThread&) = delete;
-  BusyThread& operator=(const BusyThread&) = delete;
-  Nanos spent() {
-    clockid_t clock{};
-    return pthread_getcpuclockid(thread_.native_handle(), &clock) == 0 ? time_of(clock) : 0;
-  }
-
- private:
-  std::atomic<bool> done_{false};
-  std::jthread thread_;  // last: it uses the flag
-};
-
-// A pool of extents that one program uses in turn.
+// A pool of extents that one program uses in turn: each time one has to come, another one leaves. If they are only read it
+// leaves for nothing, and who waits reads itself; if they are written, I/O threads write the one and then read the other.
 class Turns {
  public:
-  static Result<std::unique_ptr<Turns>> begin(const std::string& directory, Bytes bytes) {
+  static Result<std::unique_ptr<Turns>> begin(const std::string& directory, Bytes bytes, Access access) {
     RuntimeOptions options;
     options.budget = kExtents / 2 * bytes;
     options.policy = "ondemand";
     options.spill_dir = directory;
     auto runtime = Runtime::create(options);
     if (!runtime) return runtime.error();
-    std::unique_ptr<Turns> turns(new Turns(std::move(*runtime), static_cast<std::size_t>(bytes)));
+    std::unique_ptr<Turns> turns(new Turns(std::move(*runtime), static_cast<std::size_t>(bytes), access));
     for (int i = 0; i < kExtents; ++i) {
       if (Status status = turns->birth(static_cast<char>(i + 1)); !status) return status.error();
     }
@@ -68,7 +49,7 @@ class Turns {
 
   Status once() {
     for (void* const extent : extents_) {
-      const Operand operand{extent, bytes_, Access::kWrite};
+      const Operand operand{extent, bytes_, access_};
       if (Status status = runtime_->op_begin(1, {&operand, 1}, 0); !status) return status;
       runtime_->op_end();
     }
@@ -77,7 +58,8 @@ class Turns {
   Stats stats() const { return runtime_->stats(); }
 
  private:
-  Turns(std::unique_ptr<Runtime> runtime, std::size_t bytes) : runtime_(std::move(runtime)), bytes_(bytes) {}
+  Turns(std::unique_ptr<Runtime> runtime, std::size_t bytes, Access access)
+      : runtime_(std::move(runtime)), bytes_(bytes), access_(access) {}
   Status birth(char value) {
     if (Status status = runtime_->op_begin(0, {}, 0); !status) return status;
     auto memory = runtime_->allocate(bytes_);
@@ -90,12 +72,13 @@ class Turns {
 
   std::unique_ptr<Runtime> runtime_;
   std::size_t bytes_;
+  Access access_;
   std::vector<void*> extents_;
 };
 
-// Processor time that a command took the op's thread, and a transfer the others.
+// Processor time that a command took the op's thread, and a transfer the others; and how long the op waited for it.
 struct Spent {
-  Nanos command = 0, transfer = 0;
+  Nanos command = 0, transfer = 0, wait = 0;
 };
 
 Nanos median(std::vector<Nanos>& all) {
@@ -104,39 +87,54 @@ Nanos median(std::vector<Nanos>& all) {
 }
 
 // Of several rounds the one in the middle: a virtual machine's host now and then takes its part in one.
-Result<Spent> spend(const std::string& directory, Bytes bytes, Bytes sample) {
-  auto turns = Turns::begin(directory, bytes);
+Result<Spent> spend(const std::string& directory, Bytes bytes, Access access, Bytes sample) {
+  auto turns = Turns::begin(directory, bytes, access);
   if (!turns) return turns.error();
   if (Status status = (*turns)->once(); !status) return status.error();
-  BusyThread busy;
-  std::vector<Nanos> commands, transfers;
+  std::vector<Nanos> commands, transfers, waits;
   const Bytes rounds = std::clamp<Bytes>(sample / (kExtents * bytes), 1, kRoundsMax);
   while (static_cast<Bytes>(commands.size()) < rounds) {
     const Stats before = (*turns)->stats();
-    const Nanos op = time_of(CLOCK_THREAD_CPUTIME_ID), all = time_of(CLOCK_PROCESS_CPUTIME_ID) - busy.spent();
+    const Nanos began = monotonic_now(), op = time_of(CLOCK_THREAD_CPUTIME_ID), all = time_of(CLOCK_PROCESS_CPUTIME_ID);
     if (Status status = (*turns)->once(); !status) return status.error();
+    const Nanos took = monotonic_now() - began;
     const Nanos of_op = time_of(CLOCK_THREAD_CPUTIME_ID) - op;
-    const Nanos of_others = time_of(CLOCK_PROCESS_CPUTIME_ID) - busy.spent() - all - of_op;
+    const Nanos of_others = time_of(CLOCK_PROCESS_CPUTIME_ID) - all - of_op;
     const Stats after = (*turns)->stats();
     const std::int64_t moved = std::max<std::int64_t>(after.reads + after.writes - before.reads - before.writes, 1);
     commands.push_back(of_op / (moved + after.evictions - before.evictions));
     transfers.push_back(of_others / moved);
+    waits.push_back((took - of_op) / moved);
   }
-  return Spent{median(commands), median(transfers)};
+  return Spent{median(commands), median(transfers), median(waits)};
+}
+
+// Where a line through what two sizes take begins.
+Nanos at_no_bytes(Nanos tiny, Nanos part) {
+  return std::max<Nanos>(tiny - (part - tiny) * kTiny / (kPart - kTiny), 0);
 }
 
 }  // namespace
 
 Result<MoveCost> measure_move_cost(const std::string& directory, Bytes sample) {
-  auto small = spend(directory, kSmall, sample);
-  if (!small) return small.error();
-  auto large = spend(directory, kLarge, sample);
-  if (!large) return large.error();
-  // Two sizes: what a transfer takes, and what its bytes take.
+  Spent read[2], changed[4];
+  struct Measure {
+    Spent& spent;
+    Bytes size;
+    Access access;
+  };
+  for (const Measure& measure : {Measure{read[0], kTiny, Access::kRead}, {read[1], kPart, Access::kRead},
+                                 {changed[0], kTiny, Access::kWrite}, {changed[1], kPart, Access::kWrite},
+                                 {changed[2], kSmall, Access::kWrite}, {changed[3], kLarge, Access::kWrite}}) {
+    auto spent = spend(directory, measure.size, measure.access, sample);
+    if (!spent) return spent.error();
+    measure.spent = *spent;
+  }
   MoveCost cost;
-  cost.command = std::min(small->command, large->command);
-  cost.mebibyte = std::max<Nanos>(large->transfer - small->transfer, 0) * kMiB / (kLarge - kSmall);
-  cost.transfer = std::max<Nanos>(small->transfer - cost.mebibyte * kSmall / kMiB, 0);
+  cost.command = at_no_bytes(read[0].command, read[1].command);
+  cost.wait = at_no_bytes(read[0].wait, read[1].wait);
+  cost.transfer = at_no_bytes(changed[0].transfer, changed[1].transfer);
+  cost.mebibyte = std::max<Nanos>(changed[3].transfer - changed[2].transfer, 0) * kMiB / (kLarge - kSmall);
   return cost;
 }
 

@@ -120,7 +120,7 @@ Status Runtime::Impl::start(const RuntimeOptions& wanted) {
     }
     log = std::make_unique<DecisionLog>(
         [this](std::string_view line) { std::fwrite(line.data(), 1, line.size(), log_file); });
-    log->header(options.policy, options.budget, of_engine.reading_max, of_engine.writing_max, pilot_model);
+    log->header(options.policy, options.budget, of_engine.reading_max, of_engine.writing_max, pilot_model, foreseen_run);
     for (ExtentId id = 0; id < table.size(); ++id) {
       if (table[id].where != Where::kFree) log->left_over(id, table[id]);
     }
@@ -261,7 +261,10 @@ Status Runtime::Impl::begin_op(ThreadSlot& slot, SiteId site, std::span<const Op
   slot.sites.push_back(site);
   ++slot.depth;
   ++slot.ops;
-  if (feed(input) == Outcome::kWait) {
+  reader = &slot;
+  const Outcome outcome = feed(input);
+  reader = nullptr;
+  if (outcome == Outcome::kWait) {
     const Nanos since = watching ? input.now : monotonic_now();
     if (Status status = wait(slot, trace::WaitCause::kOperands, "operands", since); !status) {
       slot.sites.pop_back();
@@ -304,17 +307,6 @@ void Runtime::name_site(SiteId site, const char* name) {
   }
   const bool fresh = m.names.emplace(site, name).second;
   if (m.recorder != nullptr && fresh) m.recorder->name_site(monotonic_now(), Impl::thread_id(), site, name);
-}
-
-// All but those of running ops and of what a report names.
-void Runtime::Impl::forget_names() {
-  const SiteId needed = engine->stats().need_site;
-  std::erase_if(names, [&](const auto& name) {
-    const SiteId site = name.first;
-    return site != needed && !untracked.names(site) && std::ranges::none_of(threads, [site](const auto& slot) {
-      return std::ranges::find(slot->sites, site) != slot->sites.end();
-    });
-  });
 }
 
 void Runtime::step() {
@@ -481,7 +473,7 @@ Stats Runtime::stats() const {
   s.arena_bytes = m.space.used();
   s.mechanism = m.mover->name();
   s.policy = m.options.policy;
-  m.tell_pilot(s);
+  m.tell_foresight(s);
   s.spill_dir = m.options.spill_dir;
   if (m.spill) s.warning = m.spill->warning();
   s.disk_size = m.spill ? m.spill->disk_size() : 0;

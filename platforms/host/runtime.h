@@ -40,6 +40,7 @@ struct RuntimeOptions {
   Bytes process_budget = 0;     // > 0: for all that the process holds in RAM; `budget` follows from it
   std::string policy = "lookahead";
   std::string pilot;            // path of a model that policy pilot begins with (traces/pilot_file.h); empty: none
+  std::string foresee;          // path of the trace that policy oracle foresees from; empty: none
   std::string spill_dir;        // empty: $TMPDIR, else /var/tmp
   Bytes spill_limit = 0;        // 0: what the file system has free
   std::uint64_t disk_write_limit = 0;  // bytes a second on average; 0: none
@@ -94,6 +95,8 @@ struct Stats {
   Nanos verify = 0;             // what that took, on I/O threads
   std::int64_t pilot_ops = 0, pilot_known_ops = 0;  // of the first steps; those that the pilot's model knew
   bool pilot_given_up = false;  // too few were: it has begun anew
+  std::int64_t foresee_ops = 0, foresee_known_ops = 0;  // of policy oracle; those that came as recorded
+  bool foresee_given_up = false;  // the rest did not: nothing is foreseen any more
   Bytes process_budget = 0, process_peak = 0;  // of resident bytes, as looked at every 5 ms
   std::vector<UntrackedBytes> untracked;       // largest rises that were no tensors, by op site
 };

@@ -103,7 +103,9 @@ void Runtime::Impl::run(const Command& command) {
       mover->resume(e->range.address, e->range.bytes);
       if (!faulted.empty()) record_resumed(command.extent);
       break;
-    case Command::Kind::kPromote: io->promote(command.extent, io_urgency(command.urgency)); break;
+    case Command::Kind::kPromote:
+      io->promote(command.extent, io_urgency(command.urgency), reader_of(command.urgency));
+      break;
     case Command::Kind::kFatal:
       die("a raw access (NumPy view, memoryview or pointer) to a spilled tensor cannot be served: " +
           (last_failure().what.empty() ? std::string("no room can be made for it") : last_failure().message()) +
@@ -155,6 +157,7 @@ void Runtime::Impl::start_fetch(const Command& command) {
   request.memory = e.staging.address;
   request.bytes = e.staging.bytes;
   request.token = command.extent;
+  request.helper = reader_of(command.urgency);
   if (timeline != nullptr) tell_asked(command.extent, false, command.urgency);
   io->submit(request);
 }

@@ -110,7 +110,8 @@ struct Runtime::Impl {
   static Result<std::unique_ptr<Impl>> make(const RuntimeOptions& options);
   Status start(const RuntimeOptions& options);
   Policy make_chosen_policy();
-  void tell_pilot(Stats& stats) const;
+  Status read_recording(Beginning& beginning);
+  void tell_foresight(Stats& stats) const;
   void fit_into_budget(std::unique_lock<RuntimeLock>& guard);
   Status stop();
   Status bring_back();                       // the greater part of stop()
@@ -124,6 +125,7 @@ struct Runtime::Impl {
   void run(const Command& command);
   void start_write(const Command& command);
   void start_fetch(const Command& command);
+  const ThreadSlot* reader_of(Urgency urgency) const { return urgency == Urgency::kDemand ? reader : nullptr; }
   void install(const Command& command);
   void evict(ExtentId id);
   void release(ExtentId id);
@@ -236,7 +238,8 @@ struct Runtime::Impl {
   std::vector<ExtentId> free_ids;
   std::unique_ptr<SmallStorages> small;
   std::unique_ptr<SpillFile> spill;
-  std::unique_ptr<IoPool> io;
+  std::shared_ptr<IoPool> io;         // shared with threads that wait and read meanwhile
+  const ThreadSlot* reader = nullptr;  // its op is being decided on; if it has to wait it reads itself what it waits for
   std::unique_ptr<Engine> engine;
   Commands commands;
   std::size_t next_command = 0;
@@ -249,7 +252,7 @@ struct Runtime::Impl {
   const char* adopted_end = nullptr;
   std::unordered_map<SiteId, std::string> names;
   std::map<ExtentId, Held> held;                // by pin()
-  std::string pilot_model;  // its name; empty: none
+  std::string pilot_model, foreseen_run;  // their names; empty: none
   std::unique_ptr<DecisionLog> log;
   std::FILE* log_file = nullptr;
   std::unique_ptr<TraceRecorder> recorder;         // null: nothing is recorded

@@ -38,6 +38,14 @@ class Unlocked {
   RuntimeLock& lock_;
 };
 
+// What it waits for, as far as no other thread does. Not under the lock, and without Python's.
+void read_meanwhile(IoPool& io, const ThreadSlot& waiting) {
+  while (waiting.signal.load(std::memory_order_acquire) == 0) {
+    if (!io.help(&waiting)) return;
+  }
+  io.give_up(&waiting);
+}
+
 }  // namespace
 
 void Runtime::set_wait_hooks(WaitHooks hooks) noexcept { wait_hooks_ = hooks; }
@@ -60,6 +68,17 @@ ThreadSlot& Runtime::Impl::make_slot() {
 std::string Runtime::Impl::op_name(SiteId site, const char* otherwise) const {
   const auto name = names.find(site);
   return name == names.end() ? otherwise : name->second;
+}
+
+// All but those of running ops and of what a report names.
+void Runtime::Impl::forget_names() {
+  const SiteId needed = engine->stats().need_site;
+  std::erase_if(names, [&](const auto& name) {
+    const SiteId site = name.first;
+    return site != needed && !untracked.names(site) && std::ranges::none_of(threads, [site](const auto& slot) {
+      return std::ranges::find(slot->sites, site) != slot->sites.end();
+    });
+  });
 }
 
 Error Runtime::Impl::budget_error(Bytes needed, const char* doing, SiteId site) {
@@ -112,10 +131,14 @@ Error Runtime::Impl::told_in_op(Error error, const char* doing, SiteId site) {
 Status Runtime::Impl::wait(ThreadSlot& waiting, trace::WaitCause cause, const char* doing, Nanos since) {
   if (waiting.signal.load(std::memory_order_relaxed) == 0) {
     if (timeline != nullptr) tell_wait(waiting, cause, since);
+    const std::shared_ptr<IoPool> pool_of_threads = io;  // the session may end meanwhile
     const Unlocked unlocked(lock);
     void* const left = wait_hooks_.leave != nullptr ? wait_hooks_.leave() : nullptr;
+    if (pool_of_threads) read_meanwhile(*pool_of_threads, waiting);
     waiting.signal.wait(0, std::memory_order_acquire);
     if (wait_hooks_.back != nullptr) wait_hooks_.back(left);
+  } else if (io) {
+    io->give_up(&waiting);
   }
   const Nanos now = monotonic_now();
   stall += now - since;

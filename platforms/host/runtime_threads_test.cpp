@@ -50,13 +50,16 @@ TEST_F(RuntimeTest, WhoWaitsLetsGoMeanwhile) {
   });
 }
 
-std::atomic<bool> granted{false}, go_on{false};
+std::atomic<bool> waits{false}, granted{false}, go_on{false};
 
 // Who was granted room may come back late, when it has to get the GIL first. Meanwhile a raw access
 // of whoever has the GIL may need the very same room.
 TEST_F(RuntimeTest, AGrantedBirthMayLeaveBeforeItsThreadGoesOn) {
   in_child([](FaultMechanism mechanism) {
-    Runtime::set_wait_hooks({[]() -> void* { return nullptr; },
+    Runtime::set_wait_hooks({[]() -> void* {
+                               waits = true;
+                               return nullptr;
+                             },
                              [](void*) {
                                granted = true;
                                while (!go_on) std::this_thread::yield();
@@ -67,7 +70,7 @@ TEST_F(RuntimeTest, AGrantedBirthMayLeaveBeforeItsThreadGoesOn) {
     const Tensor held = birth(*runtime, 10 * kMiB, 2);
     const Operand read = held.operand(Access::kRead);
     ASSERT_TRUE(runtime->op_begin(1, {&read, 1}, false).ok());
-    granted = go_on = false;
+    waits = granted = go_on = false;
     Tensor born;
     std::thread other([&] {
       auto memory = runtime->allocate(10 * kMiB);
@@ -75,7 +78,7 @@ TEST_F(RuntimeTest, AGrantedBirthMayLeaveBeforeItsThreadGoesOn) {
       born = {static_cast<std::uint64_t*>(*memory), 10 * kMiB, 0};
       born.fill(3);
     });
-    usleep(20'000);
+    while (!waits) std::this_thread::yield();
     runtime->op_end();
     while (!granted) std::this_thread::yield();
     EXPECT_TRUE(spilled.right());

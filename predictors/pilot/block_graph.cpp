@@ -41,6 +41,7 @@ void BlockGraph::step(std::span<const TokenUse> path) {
     Node& n = nodes_[now];
     ++n.count;
     n.time += use.time;
+    n.idiom = use.idiom;
     if (n.lasting.empty()) n.lasting.assign(use.lasting.begin(), use.lasting.end());
     if (last == kNoBlock) n.starts = true;
     else pass(last, now);
@@ -97,6 +98,8 @@ Block BlockGraph::block_of(const Run& run) const {
   for (const std::uint32_t at : run) {
     block.tokens.push_back(nodes_[at].token);
     block.time += time_of(nodes_[at]);
+    const Idioms& idioms = idioms_of(nodes_[at].idiom);
+    for (std::size_t i = 0; i < kIdioms; ++i) block.idioms[i] += idioms[i];
     for (const Lasting& lasting : nodes_[at].lasting) {
       if (!there.insert(lasting.role).second) continue;
       block.lasting.push_back(lasting);
@@ -124,6 +127,12 @@ std::vector<Block> BlockGraph::blocks(const BlockLimits& limits) const {
     });
   }
   return found;
+}
+
+BaseType BlockGraph::base_type() const {
+  BaseTypeScale scale;
+  for (const Node& node : nodes_) scale.weigh(mark_of(node.idiom), node.time);
+  return scale.type();
 }
 
 std::size_t BlockGraph::decisions() const {

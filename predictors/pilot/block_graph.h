@@ -6,6 +6,8 @@
 // join them. Then long runs are cut, with the times and the rate of now: a block's bytes have to fit a buffer, and while
 // it computes the next one's have to come, as far as it is one like it. Whoever wants the same cuts later keeps them.
 //
+// What kind of work a block is: the sum of its ops' idioms (core/base/idioms.h), with its time and its bytes.
+//
 // A block's name is its first token. Costs: a step O(ops) where few ways part, blocks O(tokens) when asked.
 #pragma once
 
@@ -14,6 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/base/idioms.h"
 #include "predictors/pilot/tokens.h"
 
 namespace outsize::pilot {
@@ -28,6 +31,7 @@ struct TokenUse {
   Token token = 0;
   Nanos time = 0;  // until the next op, without waits
   std::span<const Lasting> lasting = {};
+  IdiomClass idiom = kNoIdiomClass;
 };
 
 struct BlockLimits {
@@ -45,6 +49,7 @@ struct Block {
   Nanos time = 0;             // mean
   Bytes bytes = 0;            // of what lasts
   std::vector<Lasting> lasting;  // in the order of first use
+  std::array<std::uint32_t, kIdioms> idioms{};  // of all its ops
   std::vector<BlockEdge> next;  // the most frequent first, then by token
 };
 
@@ -59,6 +64,8 @@ class BlockGraph {
 
   // As the steps so far tell; in the order in which their first tokens were first seen.
   std::vector<Block> blocks(const BlockLimits& limits) const;
+  // As its ops say, weighed by the time that they took.
+  BaseType base_type() const;
   // Of tokens with several successors: where a path is decided.
   std::size_t decisions() const;
 
@@ -67,6 +74,7 @@ class BlockGraph {
     Token token = 0;
     std::uint64_t count = 0;
     Nanos time = 0;  // sum
+    IdiomClass idiom = kNoIdiomClass;
     std::vector<Lasting> lasting;
     bool starts = false, ends = false, several_before = false;
     std::uint32_t before = kNoBlock;  // the only one

@@ -42,6 +42,21 @@ TEST(BlockGraph, AStaticNetworkIsOneBlock) {
   EXPECT_EQ(graph.blocks({})[0].time, 6000);
 }
 
+TEST(BlockGraph, ABlocksIdiomsAreThoseOfItsOps) {
+  BlockGraph graph;
+  std::vector<TokenUse> uses = path("abc");
+  uses[0].idiom = idiom_class_named("aten::mm");       // 0 0 0 1 2 0
+  uses[1].idiom = idiom_class_named("aten::_softmax"); // 0 0 0 2 1 0
+  graph.step(uses);
+  graph.step(path("x"));
+  EXPECT_EQ(graph.blocks({})[0].idioms, (std::array<std::uint32_t, kIdioms>{0, 0, 0, 3, 3, 0})) << "c's are not known";
+  EXPECT_EQ(graph.blocks({})[1].idioms, (std::array<std::uint32_t, kIdioms>{}));
+  EXPECT_EQ(graph.base_type(), BaseType::kPlain);
+  uses[2].idiom = idiom_class_named("aten::lstm");
+  graph.step(uses);
+  EXPECT_EQ(graph.base_type(), BaseType::kRecurrent);
+}
+
 TEST(BlockGraph, ItIsCutWherePathsPartAndWhereTheyMeet) {
   BlockGraph graph;
   graph.step(path("abXYcd"));

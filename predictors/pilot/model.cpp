@@ -92,6 +92,23 @@ Status check_versions(ModelReader& in) {
                "", "Train it again with this outsize."};
 }
 
+constexpr Nanos kWeighedMax = Nanos{1} << 60;
+
+void save(ModelWriter& out, const BaseTypeScale& base) {
+  for (std::size_t i = 0; i < kBaseTypes; ++i) {
+    out.number(static_cast<std::uint64_t>(std::min(base.time(static_cast<BaseType>(i)), kWeighedMax)));
+  }
+}
+
+BaseTypeScale load_base(ModelReader& in) {
+  BaseTypeScale base;
+  for (std::size_t i = 0; i < kBaseTypes; ++i) {
+    const std::uint64_t time = in.number(static_cast<std::uint64_t>(kWeighedMax), "ops of a kind take too long");
+    base.weigh(static_cast<BaseType>(i), static_cast<Nanos>(time));
+  }
+  return base;
+}
+
 }  // namespace
 
 std::string PilotPredictor::learnt() const {
@@ -99,6 +116,7 @@ std::string PilotPredictor::learnt() const {
   out.number(kModelVersion);
   out.number(trace::kFormatVersion);
   out.number(plan_ops_);
+  save(out, base_);
   sample_.save(out);
   network_.save(out);
   chooser_.save(out, network_.nodes());
@@ -109,6 +127,7 @@ Status PilotPredictor::begin_with(std::string_view model) {
   ModelReader in(model);
   if (Status status = check_versions(in); !status) return status;
   const auto plan_ops = static_cast<std::uint32_t>(in.number(1U << 17, "a plan of too many ops"));
+  BaseTypeScale base = load_base(in);
   Sample sample;
   Network network;
   Chooser chooser(options_.chooser);
@@ -117,6 +136,7 @@ Status PilotPredictor::begin_with(std::string_view model) {
   chooser.load(in, network);
   if (in.ok() && !in.at_end()) in.refuse("something follows its end");
   if (!in.ok()) return in.error();
+  base_ = base;
   sample_ = std::move(sample);
   network_ = std::move(network);
   chooser_ = std::move(chooser);

@@ -9,17 +9,19 @@
 // error that says what is wrong and at which byte.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "core/base/result.h"
+#include "core/base/idioms.h"
 #include "core/base/types.h"
 
 namespace outsize::pilot {
 
 // Of these bytes. A reader refuses every other one; so it does where names in traces have changed since.
-inline constexpr std::uint64_t kModelVersion = 1;
+inline constexpr std::uint64_t kModelVersion = 2;
 
 class ModelWriter {
  public:
@@ -64,6 +66,8 @@ inline constexpr Bytes kOpBytesMax = Bytes{1} << 44;
 struct ModelFacts {
   std::size_t nodes = 0, things = 0, classes = 0, contexts = 0, features = 0;
   std::uint32_t plan_ops = 0;
+  BaseType base = BaseType::kPlain;
+  std::array<std::uint64_t, kIdioms> idioms{};  // of all nodes
 };
 // kInvalidArgument: it is damaged; kUnsupported: of another version.
 Result<ModelFacts> model_facts(std::string_view model);

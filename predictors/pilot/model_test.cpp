@@ -165,13 +165,34 @@ TEST(PilotModel, WhateverBytesAreReadDoNoHarm) {
   EXPECT_GT(refusals.size(), 8U);
 }
 
+TEST(PilotModel, KnowsWhatOpsDoWithMemory) {
+  const ExtentTable table;
+  PilotPredictor pilot(table, {.early = true});
+  Nanos now = 0;
+  const auto op = [&](std::uint64_t kind, const char* name) {
+    pilot.on_op({with_idiom_class(kind, idiom_class_named(name)), {}, false, now += 1000});
+  };
+  for (int step = 0; step < 3; ++step) {
+    op(7, "aten::convolution");  // 0 1 0 1 1 2
+    op(8, "aten::mm");           // 0 0 0 1 2 0
+    op(9, "aten::nothing");
+    pilot.on_step(now += 1000);
+  }
+  const auto facts = model_facts(pilot.learnt());
+  ASSERT_TRUE(facts.ok());
+  EXPECT_EQ(facts.value().base, BaseType::kConvolution);
+  EXPECT_EQ(facts.value().idioms, (std::array<std::uint64_t, kIdioms>{0, 1, 0, 2, 3, 2}));
+  pilot.forget_network();
+  EXPECT_EQ(pilot.facts().base, BaseType::kPlain);
+}
+
 TEST(PilotModel, OfAnotherVersionItIsRefusedByName) {
   std::string model = taught(1, 3);
   ++model[0];
   const auto facts = model_facts(model);
   ASSERT_FALSE(facts.ok());
   EXPECT_EQ(facts.error().code, ErrorCode::kUnsupported);
-  EXPECT_EQ(facts.error().what, "the pilot's model has version 2.2, and this outsize reads 1.2");
+  EXPECT_EQ(facts.error().what, "the pilot's model has version 3.3, and this outsize reads 2.3");
 }
 
 TEST(PilotModel, NumbersBeyondTheirBoundsAreRefused) {

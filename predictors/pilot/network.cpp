@@ -139,6 +139,15 @@ void Network::join(NodeId from, NodeId to) {
   number(one, known);
 }
 
+std::array<std::uint64_t, kIdioms> Network::idioms() const {
+  std::array<std::uint64_t, kIdioms> sums{};
+  for (const Node& node : nodes_) {
+    const Idioms& idioms = idioms_of(node.idiom);
+    for (std::size_t i = 0; i < kIdioms; ++i) sums[i] += idioms[i];
+  }
+  return sums;
+}
+
 Bytes Network::table_bytes() const {
   // A node's lists are a few entries each.
   constexpr std::size_t kNode = sizeof(Node) + 64 + sizeof(Token) + sizeof(NodeId);

@@ -9,11 +9,13 @@
 // Costs: O(operands) an op. Bounded: past kNodesMax nodes new tokens are all one node, past kThingsMax new things none.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
+#include "core/base/idioms.h"
 #include "predictors/pilot/tokens.h"
 
 namespace outsize::pilot {
@@ -58,6 +60,8 @@ struct Node {
   ThingId makes = kNobody, returns_to = kNobody;
   bool made = false;             // the last time it made one
   bool backward = false;
+  IdiomClass idiom = kNoIdiomClass;
+  std::uint32_t kind = 0;        // of its op (kind_of)
   bool again = false;            // it ran more than once in some step
 
   std::span<const ThingId> uses_now() const { return std::span(uses).first(used); }
@@ -105,6 +109,7 @@ class Network {
     return node.ways.empty() ? kNobody : class_of(nodes_[node.ways[0].to]);
   }
   std::size_t classes() const { return parents_.size(); }
+  std::array<std::uint64_t, kIdioms> idioms() const;  // of all nodes
   Bytes table_bytes() const;
   // As part of a saved model. An empty one is loaded; what has been refused leaves it of no use.
   void save(ModelWriter& out) const;

@@ -47,6 +47,8 @@ void Network::save(ModelWriter& out) const {
     out.number(node.makes == kNobody ? 0 : node.makes + 1ULL);
     out.number(node.returns_to == kNobody ? 0 : node.returns_to + 1ULL);
     out.number(bounded(node.time, kOpTimeMax));
+    out.number(node.idiom);
+    out.number(node.kind);
     save_ids(out, node.uses, node.used);
     save_ids(out, node.births, node.born);
     save_ids(out, node.deaths, node.died);
@@ -99,6 +101,8 @@ void Network::load_node(ModelReader& in, NodeId id) {
     *of_graph = static_cast<ThingId>(in.number(things_.size(), "there is no such thing")) - 1;
   }
   node.time = static_cast<Nanos>(in.number(static_cast<std::uint64_t>(kOpTimeMax), "an op takes too long"));
+  node.idiom = static_cast<IdiomClass>(in.number(kIdiomClassesMax - 1, "an idiom class"));
+  node.kind = static_cast<std::uint32_t>(in.number((1U << kKindBits) - 1, "a kind of op"));
   load_ids(in, things_.size(), node.uses, node.used);
   load_ids(in, things_.size(), node.births, node.born);
   load_ids(in, things_.size(), node.deaths, node.died);

@@ -44,6 +44,7 @@ void PilotPredictor::end_op(Nanos now) {
     // Waits are in it, where there were any: so one long time says little.
     const Nanos took = std::max<Nanos>(now - began_, 1);
     node.time = node.time == 0 ? took : node.time + (std::min(took, 4 * node.time) - node.time) / 4;
+    base_.weigh(mark_of(node.idiom), node.time);
   }
   node.born = births_;
   node.pooled += (std::exchange(pooled_, 0) - node.pooled) / 8;
@@ -92,6 +93,8 @@ void PilotPredictor::on_op(const OpEvent& op) {
   const Turn turn = graph_.turn(running_node(op.graph), [this](NodeId maker) { return network_[maker].token; });
   const Token token = tokens_.on_op(kind_of(op.site), operands_, op.in_backward, turn);
   const NodeId node = network_.node(token, op.in_backward, tokens_.relative());
+  network_[node].idiom = idiom_class_of(op.site);
+  network_[node].kind = static_cast<std::uint32_t>(kind_of(op.site));
   if (judging_) {
     ++known_.ops;
     known_.known += node < model_nodes_ ? 1 : 0;
@@ -231,6 +234,7 @@ void PilotPredictor::judge_model() {
 void PilotPredictor::forget_network() {
   network_ = Network{};
   chooser_.keep_weights_alone();
+  base_ = BaseTypeScale{};
   sample_ = Sample{};
   trail_ = Trail{};
   plan_ = Plan{};
@@ -251,7 +255,8 @@ void PilotPredictor::forget_all() {
 }
 
 ModelFacts PilotPredictor::facts() const {
-  return {network_.nodes(), network_.things(), network_.classes(), chooser_.contexts(), sample_.rows(), plan_ops_};
+  return {network_.nodes(),     network_.things(), network_.classes(), chooser_.contexts(),
+          sample_.rows(),       plan_ops_,         base_.type(),       network_.idioms()};
 }
 
 void PilotPredictor::on_sample(std::span<const std::int64_t> sample) {

@@ -102,6 +102,7 @@ class PilotPredictor final : public Predictor {
   Trail trail_;
   Sample sample_;
   GraphNodes<NodeId, kNobody> graph_;
+  BaseTypeScale base_;
   Chooser chooser_;
   mutable Plan plan_;
   std::vector<Seen> seen_;         // by extent

@@ -2,6 +2,7 @@
 // whose text is for the person at the keyboard.
 
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include <string>
 
@@ -37,6 +38,8 @@ py::dict facts_of(const pilot::ModelFacts& facts) {
   answer["contexts"] = facts.contexts;
   answer["features"] = facts.features;
   answer["plan_ops"] = facts.plan_ops;
+  answer["base_type"] = to_string(facts.base);
+  answer["idioms"] = facts.idioms;
   return answer;
 }
 

@@ -41,9 +41,9 @@ class TracePath {
   Path path_;
 };
 
-py::dict judge(const TracePath& self, const std::string& name, std::size_t from_step) {
+py::dict judge(const TracePath& self, const std::string& name, std::size_t from_step, const std::string& model) {
   foresight::Score score = read_without_gil(
-      [&] { return foresight::judge(name, self.trace().program, self.path(), from_step, interrupted); });
+      [&] { return foresight::judge(name, self.trace().program, self.path(), from_step, interrupted, model); });
   py::dict answer;
   answer["choices"] = score.choices;
   answer["right"] = score.right;
@@ -55,6 +55,20 @@ py::dict judge(const TracePath& self, const std::string& name, std::size_t from_
   answer["ops"] = score.ops;
   answer["learning_ns"] = score.learning;
   answer["foreseeing_ns"] = score.foreseeing;
+  py::list steps;
+  for (const foresight::StepScore& step : score.steps) {
+    py::dict each;
+    each["choices"] = step.choices;
+    each["right"] = step.right;
+    each["used_bytes"] = step.used;
+    each["foreseen_bytes"] = step.foreseen;
+    each["both_bytes"] = step.both;
+    steps.append(each);
+  }
+  answer["steps"] = steps;
+  answer["model_ops"] = score.recognized.ops;
+  answer["model_known_ops"] = score.recognized.known;
+  answer["model_given_up"] = score.recognized.given_up;
   return answer;
 }
 
@@ -93,6 +107,7 @@ py::list blocks(const TracePath& self) {
     each["time_ns"] = block.time;
     each["bytes"] = block.bytes;
     each["extents"] = block.lasting.size();
+    each["idioms"] = block.idioms;
     each["next"] = next;
     answer.append(each);
   }
@@ -120,8 +135,9 @@ void bind_trace_paths(py::module_& module) {
       .def_property_readonly("samples", [](const TracePath& self) { return self.path().samples; })
       .def_property_readonly("windows", [](const TracePath& self) { return self.path().windows.size(); })
       .def_property_readonly("dependent", &dependent)
+      .def_property_readonly("base_type", [](const TracePath& self) { return to_string(self.path().base); })
       .def("blocks", &blocks)
-      .def("judge", &judge, py::arg("predictor"), py::arg("from_step"));
+      .def("judge", &judge, py::arg("predictor"), py::arg("from_step"), py::arg("model") = std::string());
   module.def("check_forecaster", &check_forecaster, py::arg("name"));
   module.def("forecaster_names", &foresight::forecaster_names);
 }

@@ -105,7 +105,7 @@ std::unique_ptr<Timeline> timeline_of(const py::object& wanted) {
   return std::make_unique<Timeline>(options);
 }
 
-constexpr const char* kOracle = "oracle";
+constexpr const char* kOracle = "oracle";  // which foresees from the trace that is simulated
 
 // A name that is not known is told before anything has run.
 void check_policy(const std::string& policy) {
@@ -119,7 +119,7 @@ void check_policy(const std::string& policy) {
   if (made.planner) return;
   const std::vector<std::string> live = policy_names();
   const bool is_live = std::find(live.begin(), live.end(), policy.substr(0, policy.find(':'))) != live.end();
-  throw py::value_error(made.error.message() + (is_live ? "" : " In simulation also: oracle, uvm, deepum-blocks."));
+  throw py::value_error(made.error.message() + (is_live ? "" : " In simulation also: uvm, deepum-blocks."));
 }
 
 // Bytes a second alone and with the other direction busy, and nanoseconds to begin a transfer.

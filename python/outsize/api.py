@@ -59,6 +59,7 @@ def enable(
     decision_log: str | os.PathLike[str] | None = "",
     record: str | os.PathLike[str] | None = "",
     pilot: str | os.PathLike[str] | None = "",
+    foresee: str | os.PathLike[str] | None = "",
 ) -> None:
     """Keeps the bytes of tensors in RAM within `budget` from here on. None means an option's default.
 
@@ -67,7 +68,8 @@ def enable(
         included; `budget` then follows from what the rest of the process leaves.
     policy: "lookahead" (repeats what earlier steps did), "pilot" (foresees a path that depends on the sample),
         "auto" (whichever of these foresees better), "ondemand" (least recently used), "deepum" (DeepUM's tables;
-        "deepum:chaining=off" and the like set sizes and switches) or "weights" (a plan over a step that repeats).
+        "deepum:chaining=off" and the like set sizes and switches), "weights" (a plan over a step that repeats) or
+        "oracle" (knows from `foresee` what comes).
     spill_dir: where bytes go that do not fit; default $TMPDIR, else /var/tmp. Not a tmpfs.
     spill_limit: the most bytes the spill file may take; 0: what is free there.
     disk_write_limit: "2TB/day", or bytes a second: a pace for writes to the disk, kept by waiting.
@@ -76,6 +78,7 @@ def enable(
     decision_log: a file for every decision of the policy, a line each.
     record: a file for a trace of the run, which `outsize trace` reads; a few percent of the time.
     pilot: what the policy "pilot" begins with: a file that `outsize pilot train` wrote.
+    foresee: what the policy "oracle" foresees from: the trace of an earlier, identical run, recorded with room for all.
     """
     global _session
     if turned_off():
@@ -93,12 +96,9 @@ def enable(
             "budget": budget,
             "budget_rss": budget_rss,
             "policy": policy,
-            "spill_dir": spill_dir,
-            "spill_limit": spill_limit,
-            "disk_write_limit": disk_write_limit,
-            "faults": faults,
-            "io_threads": io_threads,
-            "verify": verify, "decision_log": decision_log, "record": record, "pilot": pilot,
+            "spill_dir": spill_dir, "spill_limit": spill_limit, "disk_write_limit": disk_write_limit,
+            "faults": faults, "io_threads": io_threads, "verify": verify,
+            "decision_log": decision_log, "record": record, "pilot": pilot, "foresee": foresee,
         }
     )
     core = compiled.load()

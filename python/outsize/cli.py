@@ -218,10 +218,14 @@ def add_run_options(parser: Parser) -> None:
         "--policy",
         default="lookahead",
         metavar="NAME",
-        help="lookahead (default), auto, pilot, ondemand, deepum or weights",
+        help="lookahead (default), auto, pilot, ondemand, deepum, weights or oracle",
     )
     parser.add_argument(
         "--pilot", default="", metavar="FILE", help="what policy pilot begins with (`outsize pilot train`)"
+    )
+    parser.add_argument(
+        "--foresee", default="", metavar="TRACE",
+        help="what policy oracle foresees from: `outsize record` of the same run, with room for all",
     )
     add_engine_options(parser)
     parser.add_argument(

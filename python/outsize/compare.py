@@ -58,7 +58,7 @@ def parser() -> Parser:
     )
     result.add_argument(
         "--policy", default=",".join(POLICIES), metavar="P,...",
-        help="default: %(default)s; also auto, pilot, deepum, weights, and in simulation only: oracle, uvm, deepum-blocks",
+        help="default: %(default)s; also auto, pilot, deepum, weights, oracle, and in simulation only: uvm, deepum-blocks",
     )
     result.add_argument(
         "--budget",

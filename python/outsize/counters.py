@@ -55,6 +55,9 @@ class Stats:
     pilot_ops: int = 0  # of the first steps, where the pilot began with a model
     pilot_known_ops: int = 0  # of these, what the model knew
     pilot_given_up: bool = False  # too few: it began anew
+    foresee_ops: int = 0  # so far, where the policy was told a recorded run
+    foresee_known_ops: int = 0  # of these, what came as recorded
+    foresee_given_up: bool = False  # the rest did not, and nothing is foreseen any more
     spill_dir: str = ""
     warning: str = ""  # about the spill directory
     disk_size: int = 0  # of the file system the spill file is on

@@ -21,14 +21,14 @@ MOVES = ("page_ns", "fresh_mib_ns", "fresh_huge_mib_ns", "command_ns", "transfer
 ROOFLINE = ("flops", "bytes", "op_ns")
 # With one call of the system under way; 0 where a device does not say: one is as fast as several.
 SINGLE = ("single_read", "single_write")
-# What a transfer takes before its first byte, where a device does not say: an NVMe's.
+# What a transfer takes before its first byte, waking threads included, where a device does not say: an NVMe's.
 LATENCY_NS = 100_000
 
 
 def measured(disk: dict[str, Any], moves: dict[str, Any]) -> dict[str, Any]:
     """A device without a processor of its own, from what `outsize doctor` says of the disk and of moves."""
     device = {name: int(disk[name]) for name in RATES} | {name: int(disk.get(name, 0)) for name in SINGLE}
-    device["latency_ns"] = int(disk.get("latency_ns", LATENCY_NS))
+    device["latency_ns"] = int(disk.get("latency_ns", moves.get("wait_ns", LATENCY_NS)))
     return device | {name: int(moves.get(name, 0)) for name in MOVES}
 
 

@@ -19,6 +19,7 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
     "verify": ((bool,), "True or False"),
     "decision_log": ((str, bytes, os.PathLike), "a path to a file"),
     "pilot": ((str, bytes, os.PathLike), "a path to a file"),
+    "foresee": ((str, bytes, os.PathLike), "a path to a file"),
     "record": ((str, bytes, os.PathLike), "a path to a file"),
 }
 _SIZE = ((str, numbers.Real), "a size: write for example '2GiB', or a number of bytes")
@@ -40,6 +41,7 @@ class Options:
     decision_log: str = ""
     record: str = ""  # a file to record a trace to
     pilot: str = ""  # a model that policy pilot begins with
+    foresee: str = ""  # a trace that policy oracle foresees from
 
     @classmethod
     def checked(cls, given: Mapping[str, Any]) -> Options:

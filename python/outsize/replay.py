@@ -15,7 +15,7 @@ from outsize.units import format_bytes
 class Replays(Protocol):
     """`outsize._sim` (python/bindings/replays.cpp): what cannot be read is a ValueError."""
 
-    def replay(self, path: str, pilot: Any = None) -> dict[str, Any]: ...
+    def replay(self, path: str, pilot: Any = None, foresee: str = "") -> dict[str, Any]: ...
 
     def PilotModel(self, path: str) -> Any: ...
 
@@ -29,6 +29,7 @@ def parser() -> Parser:
     )
     result.add_argument("log", metavar="LOG", help="what `outsize run --decision-log FILE` wrote")
     result.add_argument("--pilot", metavar="FILE", help="the model that the run began with")
+    result.add_argument("--foresee", default="", metavar="TRACE", help="the trace that the run foresaw from")
     result.add_argument("--json", action="store_true", help="print JSON")
     return result
 
@@ -59,7 +60,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         with progress("replaying"):
             model = replays.PilotModel(args.pilot) if args.pilot else None
-            said = replays.replay(args.log, model)
+            said = replays.replay(args.log, model, args.foresee)
     except ValueError as error:
         fail(str(error))
     sound = said["same"] and not said["violations"]

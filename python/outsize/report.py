@@ -27,6 +27,7 @@ def rows(stats: Stats) -> list[tuple[str, str]]:
         ("policy", f"{stats.policy}, page faults by {stats.mechanism}"),
         *([("foresight", stats.foresight)] if stats.foresight else []),
         *([("pilot's model", _pilot(stats))] if stats.pilot_ops else []),
+        *([("recorded run", foreseen(stats))] if stats.foresee_ops else []),
         ("peak in RAM", _peak(stats)),
         ("peak of all tensors", format_bytes(stats.tensor_bytes_peak)),
         ("whole process", _whole_process(stats)),
@@ -52,6 +53,16 @@ def rows(stats: Stats) -> list[tuple[str, str]]:
         table.append(("spill file", f"{format_bytes(stats.min_spill_file)} or more would have done"))
     table.append(("smallest budget", _smallest(stats)))
     return table
+
+
+def foreseen(stats: Stats) -> str:
+    """How far the run was the one that its policy had been told."""
+    ops = format_count(stats.foresee_ops, "op")
+    if stats.foresee_known_ops == stats.foresee_ops:
+        return f"every one of {ops} came as recorded"
+    other = stats.foresee_ops - stats.foresee_known_ops
+    rest = ": at the end nothing was foreseen any more" if stats.foresee_given_up else ""
+    return f"{other:,} of {ops} did not come as recorded" + rest
 
 
 def _pilot(stats: Stats) -> str:

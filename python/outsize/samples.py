@@ -45,10 +45,13 @@ def wanted_by(policy: str) -> bool:
     return policy.partition(":")[0] in ("auto", "pilot")
 
 
-def features_of(arguments: Sequence[Any], named: Mapping[str, Any], look_at: Look | None = None) -> Features:
-    """What arguments say, in their order; where it is too much, the first of it."""
+def features_of(
+    arguments: Sequence[Any], named: Mapping[str, Any], look_at: Look | None = None, hints: Mapping[str, Any] | None = None
+) -> Features:
+    """What arguments say, in their order, after what the program says itself; where it is too much, the first of it."""
     look = _Look(look_at)
-    for name, argument in [*enumerate(arguments), *named.items()]:
+    hinted = [(f"hint {name}", value) for name, value in (hints or {}).items()]
+    for name, argument in [*hinted, *enumerate(arguments), *named.items()]:
         look.at(argument, str(name))
     return look.found
 
@@ -235,6 +238,11 @@ class SampleWatch:
         self._tell = tell
         self._look_at = look_at
         self._hook: Any = None
+        self._hints: dict[str, Any] = {}
+
+    def hint(self, what: Mapping[str, Any]) -> None:
+        """What the program says itself of the call that comes next."""
+        self._hints |= what
 
     def attach(self) -> None:
         from torch.nn.modules import module
@@ -258,4 +266,5 @@ class SampleWatch:
             return
         with contextlib.suppress(Exception):  # an odd input is no reason to stop the program
             if next(module.parameters(), None) is not None:
-                self._tell(features_of(arguments, _keywords_of(caller), self._look_at))
+                hints, self._hints = self._hints, {}
+                self._tell(features_of(arguments, _keywords_of(caller), self._look_at, hints))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from outsize import inductor, raw, record, samples, threads
 from outsize.compiled import Core
@@ -46,6 +48,7 @@ class Session:
             options.record,
             self._record_meta(),
             options.pilot,
+            options.foresee,
         )
         self._warning = ""
         self._tell_warning()
@@ -83,6 +86,11 @@ class Session:
         if self.recording is not None:
             self.recording.end()
 
+    def sample_says(self, what: Mapping[str, Any]) -> None:
+        """Beside what the next outermost call of a module is given."""
+        if self._samples is not None:
+            self._samples.hint(what)
+
     @property
     def ended(self) -> bool:
         return self._last is not None
@@ -98,6 +106,7 @@ class Session:
         last = self.stats()
         self._tell_warning()
         self._tell_pilot(last)
+        self._tell_foreseen(last)
         self.core.shutdown()
         self._unhook()
         _log.info("ended: %s", last.brief())
@@ -125,6 +134,13 @@ class Session:
             from outsize.pilot.model import told
 
             _log.warning("%s", told(self.options.pilot, last.pilot_ops, last.pilot_known_ops, True))
+
+    def _tell_foreseen(self, last: Stats) -> None:
+        """Where the run was not the one that was recorded."""
+        if last.foresee_known_ops < last.foresee_ops:
+            from outsize.report import foreseen
+
+            _log.warning("policy oracle, told %s: %s", self.options.foresee, foreseen(last))
 
     def _tell_warning(self) -> None:
         """What is to be said of the spill directory; some of it shows only when it is used."""

@@ -107,7 +107,7 @@ def parser() -> Parser:
     result.add_argument(
         "--policy",
         metavar="NAME,...",
-        help="lookahead (default), auto, pilot, ondemand, deepum, weights; in simulation only: oracle, uvm, deepum-blocks; with --simrd:"
+        help="lookahead (default), auto, pilot, ondemand, deepum, weights, oracle; in simulation only: uvm, deepum-blocks; with --simrd:"
         " dtr-eqclass (default), dtr, dtr-local, lru, msps, largest, or an ablation",
     )
     result.add_argument("--pilot", metavar="FILE", help="what policy pilot begins with (`outsize pilot train`)")

@@ -68,17 +68,24 @@ class pin:
         self.release()
 
 
-def hint(*what: Any, use: Literal["soon", "later"] = "soon") -> None:
-    """Says which tensors are used soon (in that order), or only later.
+def hint(*what: Any, use: Literal["soon", "later"] = "soon", says: Mapping[str, Any] | None = None) -> None:
+    """Says which tensors are used soon (in that order), or only later; or what the coming sample's path hangs on.
 
     For what depends on the input, so that no earlier step shows it. Soon: brought back now, as far as
     there is room, and among the last to leave. Later: among the first to leave. "Later" holds until
     the tensor is used, "soon" also no longer than two steps; neither changes a result.
+
+    `says` names numbers, strings, or lists and small tensors of them that decide what the next call of the outermost
+    module will run, as the experts that it will choose: for policies that look at samples (`pilot`, `auto`), beside
+    what that call is given.
     """
     if use not in ("soon", "later"):
         raise ValueError(f"use={use!r}: say 'soon' or 'later'.")
+    if not isinstance(says, Mapping | None):
+        raise TypeError(f"says={says!r}: give names with numbers, strings, lists or small tensors: says={{'expert': 3}}.")
     tensors = list(_tensors(what))
     session = api.session()
     if session is not None:
         for tensor in tensors:
             session.core.hint(tensor, use == "soon")
+        session.sample_says(says or {})

@@ -49,12 +49,15 @@ constexpr Row kControls[] = {
 
 }  // namespace
 
-Result<Made> make_forecaster(std::string_view name, const Path& path, const ExtentTable& table) {
+Result<Made> make_forecaster(std::string_view name, const Path& path, const ExtentTable& table,
+                             std::string_view model) {
   const std::size_t colon = name.find(':');
   if (name.substr(0, colon) == kPilot) {
     Result<pilot::PilotOptions> options = pilot_options(colon == name.npos ? "" : name.substr(colon + 1));
     if (!options) return options.error();
-    return Made(std::make_unique<Pilot>(path, table, *options));
+    auto made = std::make_unique<Pilot>(path, table, *options);
+    if (const Status begun = made->begin_with(model); !begun) return begun.error();
+    return Made(std::move(made));
   }
   for (const Row& row : kControls) {
     if (name == row.name) return row.make(path);

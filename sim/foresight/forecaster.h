@@ -26,10 +26,13 @@ class Forecaster {
   // Adds what comes from here on, at most `limit` places, up to the step's end (kStepEnd) where it foresees that. It
   // ends without one where it knows no more.
   virtual void foresee(std::size_t limit, std::vector<Place>& out) = 0;
+  virtual Predictor::Recognized recognized() const { return {}; }
 };
 
-// Of the name "pilot", "pilot:sample=off", "last", "markov2" and so on. Both must outlive it.
-Result<std::unique_ptr<Forecaster>> make_forecaster(std::string_view name, const Path& path, const ExtentTable& table);
+// Of the name "pilot", "pilot:sample=off", "last", "markov2" and so on. Path and table must outlive it. Whatever is called
+// "pilot" begins with `model`, where there is one.
+Result<std::unique_ptr<Forecaster>> make_forecaster(std::string_view name, const Path& path, const ExtentTable& table,
+                                                    std::string_view model = {});
 std::vector<std::string> forecaster_names();
 
 }  // namespace outsize::sim::foresight

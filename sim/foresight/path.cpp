@@ -83,7 +83,8 @@ class Reader final : public Watcher {
     path_.clear();
     for (std::size_t i = from; i < out_.ops.size(); ++i) {
       const Place place = out_.ops[i];
-      path_.push_back({out_.tokens[place], began_[i - from + 1] - began_[i - from], lasting_[place]});
+      path_.push_back({out_.tokens[place], began_[i - from + 1] - began_[i - from], lasting_[place],
+                       idiom_class_of(out_.sites[place])});
     }
     graph_.step(path_);
     out_.step_ends.push_back(out_.ops.size());
@@ -151,6 +152,7 @@ class Taker final : public Watcher {
 };
 
 void know_blocks(const pilot::BlockGraph& graph, const pilot::BlockLimits& limits, Path& path) {
+  path.base = graph.base_type();
   path.blocks = graph.blocks(limits);
   path.block_of.resize(path.tokens.size());
   path.in_block.resize(path.tokens.size());

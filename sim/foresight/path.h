@@ -39,6 +39,7 @@ struct Path {
   std::vector<pilot::Lasting> lasting;         // by role's number
   std::unordered_map<pilot::Token, Place> places;
 
+  BaseType base = BaseType::kPlain;
   std::vector<pilot::Block> blocks;
   std::vector<std::uint32_t> block_of;  // by place
   std::vector<std::uint32_t> in_block;  // by place: how far from its block's begin

@@ -22,7 +22,10 @@ class Pilot final : public Forecaster {
   void step(Nanos now) override { predictor_.on_step(now); }
   void sample(std::span<const std::int64_t> sample) override { predictor_.on_sample(sample); }
   void foresee(std::size_t limit, std::vector<Place>& out) override;
+  Predictor::Recognized recognized() const override { return predictor_.recognized(); }
   const pilot::PilotPredictor& predictor() const { return predictor_; }
+  // Of no bytes it is no model.
+  Status begin_with(std::string_view model) { return model.empty() ? Status() : predictor_.begin_with(model); }
 
  private:
   const Path& path_;

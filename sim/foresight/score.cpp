@@ -72,7 +72,11 @@ class Judge final : public Watcher {
     last_ = kStepEnd;
     ++step_;
   }
-  const Score& score() const { return score_; }
+  Score score() const {
+    Score score = score_;
+    score.recognized = forecaster_.recognized();
+    return score;
+  }
 
  private:
   template <class Work>
@@ -86,8 +90,11 @@ class Judge final : public Watcher {
     if (step_ < from_step_ || last_ == kStepEnd || !path_.is_choice(last_)) return;
     row_.clear();
     forecaster_.foresee(1, row_);
+    const bool right = !row_.empty() && row_[0] == truth;
     ++score_.choices;
-    score_.right += !row_.empty() && row_[0] == truth;
+    score_.right += right;
+    ++here().choices;
+    here().right += right;
   }
 
   // What goes round in circles is stopped at twice as many ops as any step has had.
@@ -110,16 +117,26 @@ class Judge final : public Watcher {
   void compare(const Window& window, std::span<const Place> truth) {
     const std::vector<bool>& dependent = dependent_.roles[window.ends_step];
     const auto counts = [&](RoleNumber role) { return dependent[role] && window.there[role]; };
+    StepScore found;
     used_.clear();
     used_.add(truth, [&](RoleNumber role) {
-      if (counts(role)) score_.used += path_.lasting[role].bytes;
+      if (counts(role)) found.used += path_.lasting[role].bytes;
     });
     foreseen_.clear();
     foreseen_.add(row_, [&](RoleNumber role) {
       if (!counts(role)) return;
-      score_.foreseen += path_.lasting[role].bytes;
-      if (used_.has(role)) score_.both += path_.lasting[role].bytes;
+      found.foreseen += path_.lasting[role].bytes;
+      if (used_.has(role)) found.both += path_.lasting[role].bytes;
     });
+    for (const auto sum : {&StepScore::used, &StepScore::foreseen, &StepScore::both}) here().*sum += found.*sum;
+    score_.used += found.used;
+    score_.foreseen += found.foreseen;
+    score_.both += found.both;
+  }
+
+  StepScore& here() {
+    score_.steps.resize(std::max(score_.steps.size(), step_ - from_step_ + 1));
+    return score_.steps[step_ - from_step_];
   }
 
   const Path& path_;
@@ -164,9 +181,9 @@ Dependent path_dependent(const Path& path) {
 }
 
 Result<Score> judge(std::string_view name, const Program& program, const Path& path, std::size_t from_step,
-                    const std::function<bool()>& cancelled) {
+                    const std::function<bool()>& cancelled, std::string_view model) {
   Stage stage(program);
-  Result<std::unique_ptr<Forecaster>> forecaster = make_forecaster(name, path, stage.table());
+  Result<std::unique_ptr<Forecaster>> forecaster = make_forecaster(name, path, stage.table(), model);
   if (!forecaster) return forecaster.error();
   const Dependent dependent = path_dependent(path);
   Judge watcher(path, from_step, **forecaster, dependent);

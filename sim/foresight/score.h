@@ -11,11 +11,18 @@
 
 #include <functional>
 #include <string_view>
+#include <vector>
 
 #include "core/base/result.h"
 #include "sim/foresight/forecaster.h"
 
 namespace outsize::sim::foresight {
+
+// Of one step.
+struct StepScore {
+  std::uint64_t choices = 0, right = 0;
+  Bytes used = 0, foreseen = 0, both = 0;
+};
 
 struct Score {
   std::uint64_t choices = 0, right = 0;
@@ -24,6 +31,8 @@ struct Score {
   std::uint64_t ops = 0;                   // of all steps, and what it took to learn from them:
   Nanos learning = 0;
   Nanos foreseeing = 0;                    // at the windows' begins
+  std::vector<StepScore> steps;            // the same, step by step
+  Predictor::Recognized recognized;        // what became of the model that it began with
 };
 
 struct Dependent {
@@ -35,7 +44,8 @@ struct Dependent {
 Dependent path_dependent(const Path& path);
 
 // In steps from `from_step` on, the first being 0. Refused where there is no such forecaster.
+// What is called "pilot" begins with `model` (predictors/pilot/model.h), where there is one.
 Result<Score> judge(std::string_view name, const Program& program, const Path& path, std::size_t from_step,
-                    const std::function<bool()>& cancelled = nullptr);
+                    const std::function<bool()>& cancelled = nullptr, std::string_view model = {});
 
 }  // namespace outsize::sim::foresight

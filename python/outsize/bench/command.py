@@ -16,6 +16,7 @@ from outsize import machine, report
 from outsize.bench import memory, results, workloads
 from outsize.bench.predict import predict
 from outsize.bench.progress import Progress
+from outsize.bench.recorded import is_oracle, recorded
 from outsize.bench.runner import Run, WorkerError, ample, count_peaks, take_turns
 from outsize.bench.swap import SwapUnavailable, kernel_swap
 from outsize.bench.workloads import Workload, WorkloadError
@@ -49,7 +50,7 @@ def parser() -> Parser:
         "--policies",
         default="lookahead",
         metavar="LIST",
-        help="e.g. lookahead,weights,deepum:degree=16,chaining=off,ondemand",
+        help="e.g. lookahead,weights,deepum:degree=16,chaining=off,ondemand; oracle is told what a recording says",
     )
     result.add_argument("--ample", action="store_true", help="also a budget in which all fits")
     result.add_argument("--swap", action="store_true", help="also the kernel's swap (root)")
@@ -126,31 +127,45 @@ def bench(workload: Workload, args: argparse.Namespace) -> results.Outcome:
     outcome.disk_before, torch_version = measure_disk(args)
     outcome.machine |= torch_version
     steps = args.warmup + args.steps
-    if args.predict:
-        add_predictions(outcome, workload, args)
-    with Progress(
-        f"Timing {workload.name}", {r.label: steps for r in outcome.runs}, {}
-    ) as progress:
-        for group in seatings(outcome.runs, peak):
-            take_turns(group, steps, progress.told)
+    with contextlib.ExitStack() as stack:
+        record_what_is_told(stack, outcome, workload, args)
+        with Progress(
+            f"Timing {workload.name}", {r.label: steps for r in outcome.runs}, {}
+        ) as progress:
+            for group in seatings(outcome.runs, peak):
+                take_turns(group, steps, progress.told)
     if args.swap:
         run_under_swap(outcome, workload, args)
     outcome.disk_after, _ = measure_disk(args)
     return outcome
 
 
-def add_predictions(outcome: results.Outcome, workload: Workload, args: argparse.Namespace) -> None:
-    """Before anything that is predicted has run; `--json` proves it."""
-    if "read" not in outcome.disk_before:
+def record_what_is_told(
+    stack: contextlib.ExitStack, outcome: results.Outcome, workload: Workload, args: argparse.Namespace
+) -> None:
+    """One recording, kept as long as `stack`, for predictions and for the oracles; before anything is timed."""
+    oracles = [run for run in outcome.runs if is_oracle(run)]
+    if not args.predict and not oracles:
+        return
+    if args.predict and "read" not in outcome.disk_before:
         why = outcome.disk_before.get("error", "leave --no-disk out")
         raise WorkloadError(f"--predict needs the disk's bandwidths: {why}.")
+    if not workload.is_example:
+        raise WorkloadError(
+            "--predict takes the examples. Record your script with `outsize record`, and ask `outsize simulate`."
+            if args.predict
+            else "Policy oracle is timed on the examples. Record your script with `outsize record`, and give the trace to"
+            " `outsize run --policy oracle --foresee`."
+        )
     steps = args.warmup + args.steps
     with Progress("Recording", {"recording": steps}, {}) as bar:
-        outcome.notes += predict(
-            workload, outcome.runs, outcome.disk_before, steps, outcome.peak_tensor_bytes, bar.told
-        )
-    if args.json and args.json != "-":
-        report.write_json(args.json, outcome.as_json())
+        recording = stack.enter_context(recorded(workload, steps, outcome.peak_tensor_bytes, bar.told))
+    for run in oracles:
+        run.enable["foresee"] = recording.path
+    if args.predict:
+        outcome.notes += predict(recording, outcome.runs, outcome.disk_before, steps)
+        if args.json and args.json != "-":  # which proves that nothing of it has run
+            report.write_json(args.json, outcome.as_json())
 
 
 def contestants(workload: Workload, args: argparse.Namespace, peak: int) -> list[Run]:

@@ -4,41 +4,23 @@ for all, and from the disk as `outsize doctor` measured it. Nothing is taken fro
 from __future__ import annotations
 
 import statistics
-import tempfile
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from outsize.bench.runner import Run, WorkerError, ample, take_turns
-from outsize.bench.workloads import Workload, WorkloadError
-from outsize.checkup import default_spill_dir
+from outsize.bench.recorded import Recorded
+from outsize.bench.runner import Run
 from outsize.device import at_the_programs_expense, measured
 from outsize.progress import progress
 from outsize.simulate import load, verdict
 
 
-def predict(
-    workload: Workload, runs: list[Run], disk: dict[str, Any], steps: int, peak: int,
-    told: Callable[[Run, int], None],
-) -> list[str]:  # fmt: skip
+def predict(recorded: Recorded, runs: list[Run], disk: dict[str, Any], steps: int) -> list[str]:
     """Fills in `predicted_seconds` of every run under outsize. What could not be is said, and how long a step of the
     recording took: plain PyTorch's may take longer or shorter, as its memory is not outsize's."""
-    if not workload.is_example:
-        raise WorkloadError(
-            "--predict takes the examples. Record your script with `outsize record`, and ask `outsize simulate`."
-        )
-    with tempfile.TemporaryDirectory(prefix="outsize-bench-", dir=default_spill_dir()) as folder:
-        path = str(Path(folder) / "run.trace")
-        room = ample(peak)
-        recording = Run("recording", "outsize", workload.for_steps(steps), 0, room, {"budget": room, "record": path})
-        take_turns([recording], steps, told)
-        if recording.failure:
-            raise WorkerError(f"the workload could not be recorded: {recording.failure}")
-        with progress("Reading the trace"):
-            program = load().TraceProgram(path)
+    with progress("Reading the trace"):
+        program = load().TraceProgram(recorded.path)
     device = at_the_programs_expense(measured(disk, disk.get("moves", {})), program.meta)
     notes = []
-    if counted := [time for time in recording.step_seconds[runs[0].warmup :] if time is not None]:
+    if counted := [time for time in recorded.run.step_seconds[runs[0].warmup :] if time is not None]:
         notes.append(f"Recorded with room for all: {statistics.median(counted):.3g} s a step.")
     for run in runs:
         if run.mode != "outsize":

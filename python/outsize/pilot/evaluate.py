@@ -9,6 +9,7 @@ from typing import Any
 
 from outsize.choices import named_policies
 from outsize.cli import Parser, fail, positive
+from outsize.pilot.model import PilotModel, is_pilot, told
 from outsize.pilot.paths import Paths, load
 from outsize.progress import progress
 from outsize.units import format_bytes, format_count
@@ -30,6 +31,9 @@ def parser() -> Parser:
         help="default: pilot,last,frequent,markov1,markov2,markov3,deepum,repeat,oracle; also pilot:sample=off and"
         " pilot's other settings",
     )
+    result.add_argument(
+        "--pilot", metavar="FILE", help="what is called pilot begins with this model, which `outsize pilot train` wrote"
+    )
     result.add_argument("--json", action="store_true", help="print JSON")
     return result
 
@@ -38,7 +42,7 @@ def share(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def row_of(name: str, score: dict[str, int]) -> dict[str, Any]:
+def row_of(name: str, score: dict[str, Any]) -> dict[str, Any]:
     """Shares and times; None where there was nothing to judge."""
     return {
         "predictor": name,
@@ -52,7 +56,13 @@ def row_of(name: str, score: dict[str, int]) -> dict[str, Any]:
     }
 
 
-def evaluate(paths: Paths, trace: str, names: Sequence[str], from_step: int | None) -> dict[str, Any]:
+def begun_with(model: PilotModel | None, name: str) -> dict[str, bytes]:
+    return {"model": model.model} if model is not None and is_pilot(name) else {}
+
+
+def evaluate(
+    paths: Paths, trace: str, names: Sequence[str], from_step: int | None, model: PilotModel | None
+) -> dict[str, Any]:
     with progress(f"Reading {trace}"):
         path = paths.TracePath(trace)
     first = from_step or path.steps // 2 + 1
@@ -61,7 +71,7 @@ def evaluate(paths: Paths, trace: str, names: Sequence[str], from_step: int | No
     rows = []
     for name in names:
         with progress(f"{trace}: {name}"):
-            rows.append(row_of(name, path.judge(name, first - 1)))
+            rows.append(row_of(name, path.judge(name, first - 1, **begun_with(model, name))))
     return {
         "trace": trace,
         "ops": path.ops,
@@ -73,6 +83,13 @@ def evaluate(paths: Paths, trace: str, names: Sequence[str], from_step: int | No
         "from_step": first,
         "predictors": rows,
     }
+
+
+def tell_of_model(path: str | None, rows: Sequence[dict[str, Any]]) -> None:
+    for scored in [row["scored"] for row in rows if path and is_pilot(row["predictor"])][:1]:
+        said = told(path or "", scored["model_ops"], scored["model_known_ops"], scored["model_given_up"])
+        if said:
+            print(f"outsize: {said}", file=sys.stderr)
 
 
 def percent(value: float | None) -> str:
@@ -120,9 +137,13 @@ def main(argv: Sequence[str]) -> int:
         names = named_policies(args.predictors) if args.predictors else paths.forecaster_names()
         for name in names:
             paths.check_forecaster(name)
+        if args.pilot and not any(map(is_pilot, names)):
+            fail("--pilot is for what is called pilot: name that among --predictors.")
+        model = paths.PilotModel(args.pilot) if args.pilot else None
         found = []
         for trace in args.traces:
-            found.append(evaluate(paths, trace, names, args.from_step))
+            found.append(evaluate(paths, trace, names, args.from_step, model))
+            tell_of_model(args.pilot, found[-1]["predictors"])
             if not args.json:
                 show(found[-1])
     except ValueError as error:

@@ -10,6 +10,7 @@ from typing import Any
 
 from outsize.cli import Parser, fail, output_file, positive, rate, size
 from outsize.pilot.graph_forms import FORMS, ways_of
+from outsize.pilot.idioms import LEGEND
 from outsize.pilot.paths import load
 from outsize.progress import progress
 from outsize.units import format_bytes, format_count, parse_rate, parse_size
@@ -79,13 +80,13 @@ def frequent(blocks: list[dict[str, Any]], min_runs: int) -> list[dict[str, Any]
     ]
 
 
-def show(trace: str, blocks: list[dict[str, Any]], left_out: int) -> None:
+def show(trace: str, base_type: str, blocks: list[dict[str, Any]], left_out: int) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD)
-    for name in ("block", "ops", "runs", "time", "bytes", "next"):
+    for name in ("block", "ops", "runs", "time", "bytes", "idioms", "next"):
         table.add_column(name, justify="left" if name in ("block", "next") else "right")
     largest = sorted(blocks, key=lambda block: (-block["bytes"], -block["time_ns"], block["block"]))
     for block in largest[:LISTED]:
@@ -93,17 +94,18 @@ def show(trace: str, blocks: list[dict[str, Any]], left_out: int) -> None:
         table.add_row(
             f"{block['block']}: {block['name'].rpartition(' (')[0]}", f"{len(block['ops']):,}", f"{block['runs']:,}",
             f"{block['time_ns'] / 1e6:.2f} ms", format_bytes(block["bytes"]),
-            ", ".join(ways[:4]) + (", …" if len(ways) > 4 else ""),
+            " ".join(map(str, block["idioms"])), ", ".join(ways[:4]) + (", …" if len(ways) > 4 else ""),
         )
     console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
     parted = sum(len(ways_of(block)) > 1 for block in blocks)
     console.print(
-        f"{trace}: {format_count(len(blocks), 'block')}, {parted:,} with several ways on"
+        f"{trace}: {base_type} by its ops; {format_count(len(blocks), 'block')}, {parted:,} with several ways on"
         + (f"; left out what ran less often: {left_out:,}" if left_out else "")
         + (f"; the {LISTED} largest:" if len(blocks) > LISTED else ":"),
         soft_wrap=True,
     )
     console.print(table)
+    console.print(LEGEND, soft_wrap=True)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -117,12 +119,12 @@ def main(argv: Sequence[str]) -> int:
     try:
         with progress(f"Reading {args.trace}"):
             path = paths.TracePath(args.trace, parse_size(args.block_bytes), parse_rate(args.rate))
-            found = named(path.blocks())
+            found, base_type = named(path.blocks()), path.base_type
     except ValueError as error:
         fail(str(error))
     blocks = frequent(found, args.min_runs)
     if args.output:
-        Path(args.output).write_text(FORMS[suffix](blocks), encoding="utf-8")
+        Path(args.output).write_text(FORMS[suffix](blocks, base_type), encoding="utf-8")
     else:
-        show(args.trace, blocks, len(found) - len(blocks))
+        show(args.trace, base_type, blocks, len(found) - len(blocks))
     return 0

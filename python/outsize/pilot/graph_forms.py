@@ -14,12 +14,12 @@ def label(block: dict[str, Any]) -> list[str]:
     return [f"{block['block']}: {block['name']}", f"{block['runs']:,}x, {time}, {format_bytes(block['bytes'])}"]
 
 
-def as_json(blocks: list[dict[str, Any]]) -> str:
-    return json.dumps({"blocks": blocks}, indent=1) + "\n"
+def as_json(blocks: list[dict[str, Any]], base_type: str) -> str:
+    return json.dumps({"base_type": base_type, "blocks": blocks}, indent=1) + "\n"
 
 
-def as_dot(blocks: list[dict[str, Any]]) -> str:
-    lines = ["digraph blocks {", "  node [shape=box];", "  end [label=\"step ends\", shape=ellipse];"]
+def as_dot(blocks: list[dict[str, Any]], base_type: str) -> str:
+    lines = ["digraph blocks {", f"  // {base_type} by its ops", "  node [shape=box];", "  end [label=\"step ends\", shape=ellipse];"]
     for block in blocks:
         text = "\\n".join(label(block)).replace('"', "'")
         lines.append(f"  b{block['block']} [label=\"{text}\"];")
@@ -27,8 +27,8 @@ def as_dot(blocks: list[dict[str, Any]]) -> str:
     return "\n".join([*lines, "}", ""])
 
 
-def as_mermaid(blocks: list[dict[str, Any]]) -> str:
-    lines = ["flowchart TD", "  end_([step ends])"]
+def as_mermaid(blocks: list[dict[str, Any]], base_type: str) -> str:
+    lines = ["flowchart TD", f"  %% {base_type} by its ops", "  end_([step ends])"]
     for block in blocks:
         text = "<br>".join(label(block)).replace('"', "'")
         lines.append(f"  b{block['block']}[\"{text}\"]")
@@ -43,4 +43,6 @@ def ways_of(block: dict[str, Any]) -> list[tuple[str, float]]:
     return ways + ([("end", block["end_share"])] if block["ends"] else [])
 
 
-FORMS: dict[str, Callable[[list[dict[str, Any]]], str]] = {".json": as_json, ".dot": as_dot, ".mmd": as_mermaid}
+FORMS: dict[str, Callable[[list[dict[str, Any]], str], str]] = {
+    ".json": as_json, ".dot": as_dot, ".mmd": as_mermaid,
+}

@@ -17,7 +17,7 @@ class PilotModel(Protocol):
     model: bytes
     name: str  # that decision logs say
     file_bytes: int
-    facts: dict[str, int]
+    facts: dict[str, Any]
 
 
 def is_pilot(policy: str) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from outsize.cli import Parser, fail
+from outsize.pilot.idioms import told_idioms
 from outsize.pilot.model import PilotModel, card_of
 from outsize.simulator import load_simulator
 from outsize.units import format_bytes, format_count
@@ -47,6 +48,7 @@ def table(path: str, said: dict[str, Any]) -> str:
     rows = [
         ("model", f"{path}, {format_bytes(said['file_bytes'])}, {said['model']}"),
         *(("made", f"{said['made']} by outsize {said.get('outsize', '?')}") for _ in range("made" in said)),
+        ("network", f"{said['base_type']} by its ops; {told_idioms(said['idioms'])}"),
         *((str(trace.get("trace", "?")), learnt(trace)) for trace in traces),
         (
             "knows",
