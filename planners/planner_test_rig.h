@@ -26,7 +26,8 @@ class ProphetBase : public Predictor {
   std::size_t upcoming(std::span<Upcoming> out) const override {
     std::vector<Upcoming> coming;
     for (const auto& [id, position] : uses) {
-      if (position != kNever) coming.push_back({id, position, time_until(position), demand_before(position)});
+      if (position == kNever) continue;
+      coming.push_back({id, position, time_until(position), demand_before(position), gap_of(id)});
     }
     std::stable_sort(coming.begin(), coming.end(),
                      [](const Upcoming& a, const Upcoming& b) { return a.position < b.position; });

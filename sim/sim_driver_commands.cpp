@@ -256,6 +256,10 @@ void SimDriver::judge_foresight() {
     }
     if (i > 0 && coming[i].position < coming[i - 1].position) problem(which + " is foreseen out of order");
     if (coming[i].in < 0) problem(which + " is foreseen in the past");
+    const std::uint32_t gap = predictor_->gap_of(coming[i].extent);
+    if (gap != kNoGap && gap != coming[i].gap) {
+      problem(which + " is in gap " + std::to_string(gap) + " and foreseen in " + std::to_string(coming[i].gap));
+    }
   }
 }
 

@@ -15,6 +15,9 @@ constexpr int kFaultAttempts = 8;
 // Extents of the latest raw accesses that stay though callers' operands have to leave for it.
 constexpr std::size_t kHotKept = 8;
 
+// A planner names whom it likes.
+bool leaves(const Extent& e) { return may_leave(e) && !e.hot; }
+
 }  // namespace
 
 void Engine::enqueue(ThreadId id, Thread& t) {
@@ -139,10 +142,9 @@ Engine::Room Engine::look_for_room(Bytes need, bool last_choice) {
     victims_.clear();
     // Where not every victim can be written, those that can may come late.
     planner_->victims(last_choice, full_for_ > 0 ? table_.size() : kVictimBatch, victims_);
-    std::erase_if(victims_, [this](ExtentId id) { return !may_leave(table_[id]) || table_[id].hot; });
     for (ExtentId id : victims_) {
       if (free() >= need) break;
-      if (table_[id].where != Where::kResident || !clean(table_[id])) continue;
+      if (!clean(table_[id]) || !leaves(table_[id])) continue;
       if (!last_choice && needed_soon(id)) continue;
       evict(id);
       progress = true;
@@ -151,14 +153,15 @@ Engine::Room Engine::look_for_room(Bytes need, bool last_choice) {
     Bytes coming = 0;
     for (ExtentId id : victims_) {
       if (free() + coming >= need) break;
-      if (needed_soon(id)) continue;
+      if (!leaves(table_[id]) || needed_soon(id)) continue;
       coming += write_victim(id);
     }
     if (coming > 0) return Room::kComing;
     // All are needed soon: best first, or those behind would be written for nothing.
     for (ExtentId id : victims_) {
       if (free() + coming >= need) break;
-      if (table_[id].where == Where::kResident && clean(table_[id])) {
+      if (!leaves(table_[id])) continue;
+      if (clean(table_[id])) {
         evict(id);
         progress = true;
       } else {

@@ -1,7 +1,6 @@
 #include "planners/ahead/ahead.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace outsize::ahead {
 void AheadPlanner::Draft::evict(ExtentId id, const Extent& e) {
@@ -25,11 +24,11 @@ void AheadPlanner::Draft::prefetch(ExtentId id, const Extent& e) {
 }
 
 void AheadPlanner::on_rekey() {
-  heap_.rebuild([this](ExtentId id) { return key_of(id); });
+  leaving_.rebuild([this](ExtentId id) { return key_of(id); });
 }
 
 void AheadPlanner::victims(bool last_choice, std::size_t limit, std::vector<ExtentId>& out) {
-  heap_.in_order([&](ExtentId id) {
+  leaving_.in_order([&](ExtentId id) {
     const Extent& e = table_[id];
     if (last_choice ? may_leave(e) : evictable(e)) out.push_back(id);
     return out.size() < limit;
@@ -37,7 +36,7 @@ void AheadPlanner::victims(bool last_choice, std::size_t limit, std::vector<Exte
 }
 
 bool AheadPlanner::needed_soon(ExtentId id) const {
-  return heap_.contains(id) && heap_.key(id) < predictor_.position() + kSoonOps;
+  return leaving_.contains(id) && leaving_.key(id) < predictor_.position() + kSoonOps;
 }
 
 void AheadPlanner::plan(const PlanState& state, std::vector<Decision>& out) {
@@ -72,20 +71,26 @@ void AheadPlanner::weigh_trust(Draft& draft) {
   draft.trust = trust_ - now.foreseen.open;
 }
 
-// Only where a plan looks for victims: most have nothing to do.
-void AheadPlanner::gather(Draft& draft) {
-  if (std::exchange(draft.gathered, true)) return;
-  order_.clear();
-  victims(false, kVictims, order_);
+// Whether order_ has a victim there. They are looked for only as far as a plan asks: most have nothing to do.
+bool AheadPlanner::reaches(Draft& draft, std::size_t at) {
+  while (draft.sought == 0 || at >= order_.size()) {
+    if (draft.sought == kVictims) return false;
+    draft.sought = draft.sought == 0 ? kVictimsFirst : kVictims;
+    order_.clear();
+    victims(false, draft.sought, order_);
+    if (order_.size() < draft.sought) draft.sought = kVictims;  // there are no more
+  }
+  return true;
 }
 
 void AheadPlanner::foresee(Draft& draft) {
   draft.coming = predictor_.upcoming(upcoming_);
   for (std::size_t i = 0; i < draft.coming; ++i) {
     const Extent& e = table_[upcoming_[i].extent];
-    if (e.where != Where::kAbsent) continue;
-    absent_[draft.absent++] = static_cast<std::uint16_t>(i);
-    draft.absent_bytes += e.bytes;
+    const bool is_absent = e.where == Where::kAbsent;  // nobody can guess: better than a branch that waits for memory
+    absent_[draft.absent] = static_cast<std::uint16_t>(i);
+    draft.absent += is_absent;
+    draft.absent_bytes += is_absent ? e.bytes : 0;
   }
   if (draft.state.read_rate > 0) draft.read_rate = draft.state.read_rate;
   if (draft.state.write_rate > 0) draft.write_rate = draft.state.write_rate;
@@ -103,9 +108,9 @@ bool AheadPlanner::link_bound(const Draft& draft) const {
 // Begins to write what is used farthest ahead, as far as it would make `need` bytes free.
 void AheadPlanner::write_victims(Draft& draft, Bytes need, Position beyond) {
   Bytes freed = draft.free;
-  for (std::size_t i = draft.next_victim; i < order_.size() && freed < need; ++i) {
+  for (std::size_t i = draft.next_victim; freed < need && reaches(draft, i); ++i) {
     const Extent& e = table_[order_[i]];
-    if (heap_.key(order_[i]) <= beyond) return;
+    if (leaving_.key(order_[i]) <= beyond) return;
     freed += e.bytes;
     if (e.below != Below::kNone || e.write_pins != 0 || !draft.can_write(e.bytes)) continue;
     draft.clean(order_[i], e, Decision::Reason::kFarthestUse);
@@ -115,10 +120,10 @@ void AheadPlanner::write_victims(Draft& draft, Bytes need, Position beyond) {
 // Evicts clean victims whose next use lies beyond `beyond`; starts writing dirty ones. True once
 // `need` bytes are free.
 bool AheadPlanner::free_up(Draft& draft, Bytes need, Position beyond, bool for_prefetch) {
-  while (draft.free < need && draft.next_victim < order_.size()) {
+  while (draft.free < need && reaches(draft, draft.next_victim)) {
     const ExtentId id = order_[draft.next_victim];
     const Extent& e = table_[id];
-    if (heap_.key(id) <= beyond) return false;
+    if (leaving_.key(id) <= beyond) return false;
     if (for_prefetch && e.prefetched != Prefetched::kNo) return false;
     if (draft.bound && !clean(e)) {
       write_victims(draft, need, beyond);
@@ -138,33 +143,34 @@ bool AheadPlanner::free_up(Draft& draft, Bytes need, Position beyond, bool for_p
 // find room among what is free and what is used later than it, and of that the changed part only as
 // far as it can be written by then. Otherwise it would be brought twice.
 void AheadPlanner::prefetch(Draft& draft) {
-  std::size_t farther = 0;  // order_[0, farther) is used later than the candidate
-  Bytes clean_bytes = 0, changed_bytes = 0, headroom = 0;
+  std::size_t farther = 0;  // order_[0, farther) is used later than the candidate, and counted
+  Bytes clean_bytes = 0, changed_bytes = 0;
+  Bytes headroom = -1;  // not asked for yet
+  const auto count = [&](ExtentId id, int sign) {
+    (clean(table_[id]) ? clean_bytes : changed_bytes) += sign * table_[id].bytes;
+  };
   Bytes absent = draft.reading;
-  bool begun = false;
   for (std::size_t i = 0; i < draft.absent; ++i) {
     const Upcoming& next = upcoming_[absent_[i]];
     const Extent& e = table_[next.extent];
     if (!awaited(e)) continue;
     absent += e.bytes;
-    if (next.in > draft.pace.read_margin + draft.pace.read_factor * time_of(absent, draft.read_rate)) return;
+    const Nanos early = next.in - draft.pace.read_margin;
+    if (early > 0 && early > draft.pace.read_factor * time_of(absent, draft.read_rate)) return;
     if (draft.trust <= 0 || !draft.can_read(e.bytes)) return;
     if (e.bytes > draft.trust) continue;  // what is smaller may come on trial
-    if (!std::exchange(begun, true)) {
-      gather(draft);
-      farther = order_.size();
-      for (ExtentId id : order_) (clean(table_[id]) ? clean_bytes : changed_bytes) += table_[id].bytes;
-      headroom = predictor_.demand_within(draft.pace.headroom);
-    }
-    while (farther > 0 && heap_.key(order_[farther - 1]) <= next.position) {
-      const Extent& sooner = table_[order_[--farther]];
-      (clean(sooner) ? clean_bytes : changed_bytes) -= sooner.bytes;
-    }
+    while (farther > 0 && leaving_.key(order_[farther - 1]) <= next.position) count(order_[--farther], -1);
     const auto in = static_cast<std::uint64_t>(next.in);
     const auto writable = static_cast<Bytes>(draft.write_rate / 1'000 * in / 1'000'000);
-    const Bytes room = draft.free + clean_bytes - draft.evicted + std::min(changed_bytes, writable);
-    if (e.bytes + next.demand > room) return;
-    const Bytes need = e.bytes + std::min(headroom, next.demand);
+    const auto room = [&] {
+      return draft.free + clean_bytes - draft.evicted + std::min(changed_bytes, writable);
+    };
+    while (room() < e.bytes + next.demand && reaches(draft, farther) && leaving_.key(order_[farther]) > next.position) {
+      count(order_[farther++], 1);
+    }
+    if (room() < e.bytes + next.demand) return;
+    if (next.demand > 0 && headroom < 0) headroom = predictor_.demand_within(draft.pace.headroom);
+    const Bytes need = e.bytes + (next.demand > 0 ? std::min(headroom, next.demand) : 0);
     if (!free_up(draft, need, next.position, true)) return;
     draft.prefetch(next.extent, e);
   }
@@ -181,21 +187,24 @@ void AheadPlanner::write_ahead(Draft& draft) {
   // None begins longer before than the last one, as none needs more.
   const Bytes most = draft.coming == 0 ? 0 : draft.absent_bytes + upcoming_[draft.coming - 1].demand;
   const Nanos horizon = std::min(kWriteAhead - 1, write_begin(draft, most));
-  Bytes wanted = 0, absent = 0;
-  std::size_t next_absent = 0;
-  for (std::size_t i = 0; i < draft.coming && upcoming_[i].in <= horizon; ++i) {
-    if (next_absent < draft.absent && absent_[next_absent] == i) {
-      absent += table_[upcoming_[i].extent].bytes;
-      ++next_absent;
-    }
+  // The later, the more: so the latest for which writing begins now tells.
+  Bytes wanted = std::max<Bytes>(draft.free, 0), absent = draft.absent_bytes;
+  std::size_t absents = draft.absent;
+  for (std::size_t i = draft.coming; i-- > 0;) {
     const Bytes by_then = absent + upcoming_[i].demand;
-    if (by_then > wanted && upcoming_[i].in <= write_begin(draft, by_then)) wanted = by_then;
+    if (by_then <= wanted) break;
+    if (upcoming_[i].in <= horizon && upcoming_[i].in <= write_begin(draft, by_then)) {
+      wanted = by_then;
+      break;
+    }
+    if (absents == 0 || absent_[absents - 1] != i) continue;
+    absent -= table_[upcoming_[i].extent].bytes;
+    --absents;
   }
   if (wanted <= draft.free) return;
-  gather(draft);
   Bytes covered = draft.free;
-  for (ExtentId id : order_) {
-    if (covered >= wanted) return;
+  for (std::size_t i = 0; covered < wanted && reaches(draft, i); ++i) {
+    const ExtentId id = order_[i];
     const Extent& e = table_[id];
     covered += e.bytes;
     if (e.below != Below::kNone || e.write_pins != 0) continue;

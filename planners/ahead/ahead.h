@@ -26,7 +26,7 @@
 #include <limits>
 
 #include "core/plan/planner.h"
-#include "core/residency/victim_heap.h"
+#include "core/residency/victim_order.h"
 
 namespace outsize::ahead {
 
@@ -34,8 +34,8 @@ class AheadPlanner : public Planner {
  public:
   AheadPlanner(const ExtentTable& table, const Predictor& predictor)
       : table_(table), predictor_(predictor) {}
-  void on_resident(ExtentId id) override { heap_.put(id, key_of(id)); }
-  void on_gone(ExtentId id) override { heap_.remove(id); }
+  void on_resident(ExtentId id) override { leaving_.put(id, key_of(id)); }
+  void on_gone(ExtentId id) override { leaving_.remove(id); }
   void on_rekey() override;
   void victims(bool last_choice, std::size_t limit, std::vector<ExtentId>& out) override;
   bool needed_soon(ExtentId id) const override;
@@ -62,7 +62,7 @@ class AheadPlanner : public Planner {
     std::size_t coming = 0;       // entries of upcoming_
     std::size_t absent = 0;       // entries of absent_
     Bytes absent_bytes = 0;
-    bool gathered = false;        // order_ is of this plan
+    std::size_t sought = 0;       // so many victims were looked for: order_ is of this plan; 0: it is not
     bool bound = false;           // by the link
     Pace pace = kRelaxed;
 
@@ -93,7 +93,7 @@ class AheadPlanner : public Planner {
     return e.where == Where::kAbsent && !e.wanted && !e.dying && e.hint != Hint::kLater;
   }
   void foresee(Draft& draft);
-  void gather(Draft& draft);
+  bool reaches(Draft& draft, std::size_t at);
   Nanos write_begin(const Draft& draft, Bytes by_then) const;
   bool link_bound(const Draft& draft) const;
   void keep_pace(Draft& draft) const;
@@ -105,7 +105,7 @@ class AheadPlanner : public Planner {
 
   const ExtentTable& table_;
   const Predictor& predictor_;
-  VictimHeap heap_;
+  VictimOrder leaving_;
   Bytes trust_ = -1;  // that may have come ahead of need at once; -1: as much as the budget
   PlanState judged_;  // up to here
   std::vector<ExtentId> order_;  // scratch: victims of one plan, best first
@@ -120,7 +120,8 @@ class AheadPlanner : public Planner {
   static constexpr Bytes kTrustLost = 2;       // for a byte that came for nothing
   static constexpr Bytes kTrustRegained = 16;  // bytes waited for, for one that may come on trial
   static constexpr Nanos kBusyPercent = 60;  // of the time ahead, from which on the link is the wall
-  static constexpr std::size_t kVictims = 512;        // looked at in one plan
+  static constexpr std::size_t kVictims = 512;        // looked at in one plan, where the first few are not enough
+  static constexpr std::size_t kVictimsFirst = 64;
 };
 
 }  // namespace outsize::ahead

@@ -27,22 +27,22 @@ Position DeepumPlanner::key_of(ExtentId id) const {
 }
 
 void DeepumPlanner::on_resident(ExtentId id) {
-  if (!heap_.contains(id)) {  // it came; otherwise only its next use changed
+  if (!leaving_.contains(id)) {  // it came; otherwise only its next use changed
     if (id >= migrated_.size()) {
       migrated_.resize(id + 1 + id / 2);
       is_kept_.resize(migrated_.size());
     }
     migrated_[id] = migrations_++;
-    heap_.put(id, kNever - 2 - migrated_[id]);
+    leaving_.put(id, kNever - 2 - migrated_[id]);
     if (table_[id].hint == Hint::kNone) return;
   }
   // Those of the order of migration that became expected are found when victims are looked for.
-  const bool in_order = heap_.key(id) == kNever - 2 - migrated_[id];
-  if (!in_order || table_[id].hint != Hint::kNone) heap_.put(id, key_of(id));
+  const bool in_order = leaving_.key(id) == kNever - 2 - migrated_[id];
+  if (!in_order || table_[id].hint != Hint::kNone) leaving_.put(id, key_of(id));
 }
 
 void DeepumPlanner::keep(ExtentId id) {
-  heap_.put(id, key_of(id));
+  leaving_.put(id, key_of(id));
   if (!std::exchange(is_kept_[id], true)) kept_.push_back(id);
 }
 
@@ -50,7 +50,7 @@ void DeepumPlanner::keep(ExtentId id) {
 void DeepumPlanner::release() {
   std::erase_if(kept_, [this](ExtentId id) {
     if (expected(id)) return false;
-    if (heap_.contains(id)) heap_.put(id, key_of(id));
+    if (leaving_.contains(id)) leaving_.put(id, key_of(id));
     is_kept_[id] = false;
     return true;
   });
@@ -59,9 +59,9 @@ void DeepumPlanner::release() {
 void DeepumPlanner::victims(bool last_choice, std::size_t limit, std::vector<ExtentId>& out) {
   found_.clear();
   late_.clear();
-  heap_.in_order([&](ExtentId id) {
+  leaving_.in_order([&](ExtentId id) {
     const Extent& e = table_[id];
-    const bool unexpected = heap_.key(id) >= kUnexpected;
+    const bool unexpected = leaving_.key(id) >= kUnexpected;
     const bool late = !unexpected || (e.hint == Hint::kNone && expected(id));
     if (late && unexpected) found_.push_back(id);
     if (last_choice ? may_leave(e) : evictable(e)) (late ? late_ : out).push_back(id);
@@ -70,7 +70,7 @@ void DeepumPlanner::victims(bool last_choice, std::size_t limit, std::vector<Ext
   for (const ExtentId id : found_) keep(id);
   if (out.size() >= limit) return;
   std::sort(late_.begin(), late_.end(), [this](ExtentId a, ExtentId b) {
-    return heap_.key(a) != heap_.key(b) ? heap_.key(a) > heap_.key(b) : a < b;
+    return leaving_.key(a) != leaving_.key(b) ? leaving_.key(a) > leaving_.key(b) : a < b;
   });
   for (std::size_t i = 0; i < late_.size() && out.size() < limit; ++i) out.push_back(late_[i]);
 }
@@ -104,7 +104,7 @@ void DeepumPlanner::gather(Draft& draft) {
   draft.gathered = true;
   order_.clear();
   victims(false, kVictims, order_);
-  while (!order_.empty() && heap_.key(order_.back()) < kUnexpected) order_.pop_back();
+  while (!order_.empty() && leaving_.key(order_.back()) < kUnexpected) order_.pop_back();
 }
 
 // Evicts clean victims and starts writing changed ones; true once `need` bytes are free.

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "core/plan/planner.h"
-#include "core/residency/victim_heap.h"
+#include "core/residency/victim_order.h"
 
 namespace outsize::deepum {
 
@@ -33,10 +33,10 @@ class DeepumPlanner final : public Planner {
       : table_(table), predictor_(predictor), options_(options), reach_(options.degree) {}
   const char* name() const override { return "deepum"; }
   void on_resident(ExtentId id) override;
-  void on_gone(ExtentId id) override { heap_.remove(id); }
+  void on_gone(ExtentId id) override { leaving_.remove(id); }
   void on_rekey() override { release(); }
   void victims(bool last_choice, std::size_t limit, std::vector<ExtentId>& out) override;
-  bool needed_soon(ExtentId id) const override { return heap_.contains(id) && expected(id); }
+  bool needed_soon(ExtentId id) const override { return leaving_.contains(id) && expected(id); }
   void plan(const PlanState& state, std::vector<Decision>& out) override;
 
  private:
@@ -61,7 +61,7 @@ class DeepumPlanner final : public Planner {
   const ExtentTable& table_;
   const Predictor& predictor_;
   PlannerOptions options_;
-  VictimHeap heap_;
+  VictimOrder leaving_;
   Position reach_;                       // of the next N ops, as many as the budget has room for
   std::uint64_t migrations_ = 0;
   std::vector<std::uint64_t> migrated_;  // by extent: how many had come before it

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "core/plan/planner.h"
-#include "core/residency/victim_heap.h"
+#include "core/residency/victim_order.h"
 
 namespace outsize::ondemand {
 
@@ -30,12 +30,12 @@ class OndemandPlanner final : public Planner {
   explicit OndemandPlanner(const ExtentTable& table) : table_(table) {}
   const char* name() const override { return "ondemand"; }
   void on_resident(ExtentId id) override {
-    heap_.put(id, hinted_use(table_[id], 0, kNever - table_[id].last_use));
+    leaving_.put(id, hinted_use(table_[id], 0, kNever - table_[id].last_use));
   }
-  void on_gone(ExtentId id) override { heap_.remove(id); }
+  void on_gone(ExtentId id) override { leaving_.remove(id); }
   void on_rekey() override {}
   void victims(bool last_choice, std::size_t limit, std::vector<ExtentId>& out) override {
-    heap_.in_order([&](ExtentId id) {
+    leaving_.in_order([&](ExtentId id) {
       const Extent& e = table_[id];
       if (last_choice ? may_leave(e) : evictable(e)) out.push_back(id);
       return out.size() < limit;
@@ -46,7 +46,7 @@ class OndemandPlanner final : public Planner {
 
  private:
   const ExtentTable& table_;
-  VictimHeap heap_;
+  VictimOrder leaving_;
 };
 
 }  // namespace outsize::ondemand

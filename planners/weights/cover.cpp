@@ -10,7 +10,10 @@ void Cover::select(const Cycle& cycle, Bytes alive, Bytes memory, const CoverOpt
   options_ = options;
   lay_out(alive, memory);
   candidates_.clear();
-  for (std::uint32_t number = 0; number < cycle.gaps.size(); ++number) offer(number);
+  for (std::uint32_t number = 0; number < cycle.gaps.size(); ++number) {
+    if (allowed(number) && rate_at_most(number).covered > 0) candidates_.push_back(rate_at_most(number));
+  }
+  std::make_heap(candidates_.begin(), candidates_.end(), worse);
   take_best_until_it_fits();
   add_up(alive, memory);
   cycle_ = nullptr;
@@ -25,6 +28,10 @@ void Cover::lay_out(Bytes alive, Bytes memory) {
     Bytes& slot = slots_[std::uint64_t{op} * slot_count_ / ops_];
     slot = std::max(slot, alive + cycle.more[op] - memory);
   }
+  blocks_.assign((slot_count_ + kBlock - 1) / kBlock, {});
+  for (std::uint32_t block = 0; block < blocks_.size(); ++block) look_at(block);
+  short_.assign(slot_count_ + 1, 0);
+  for (std::uint32_t slot = 0; slot < slot_count_; ++slot) short_[slot + 1] = short_[slot] + (overflow_of(slot) > 0);
   away_.assign(cycle.gaps.size(), false);
   any_ = false;
   written_.assign(cycle.versions, false);
@@ -61,19 +68,47 @@ std::array<Cover::Range, 2> Cover::slots_of(const Cycle::Gap& gap) const {
 
 Cover::Candidate Cover::rate(std::uint32_t number) const {
   const Cycle::Gap& gap = cycle_->gaps[number];
-  Wide covered = 0;
+  Bytes covered = 0;
   for (const Range range : slots_of(gap)) {
-    for (std::uint32_t slot = range.first; slot < range.end; ++slot) {
-      if (slots_[slot] > 0) covered += std::min(slots_[slot], gap.bytes);
-    }
+    each_block(range, [&](std::uint32_t first, std::uint32_t end) {
+      const Block& block = blocks_[first / kBlock];
+      if (block.least >= gap.bytes) {
+        covered += (end - first) * gap.bytes;
+      } else if (block.most > 0) {
+        for (std::uint32_t slot = first; slot < end; ++slot) {
+          covered += std::min(std::max<Bytes>(overflow_of(slot), 0), gap.bytes);
+        }
+      }
+    });
   }
-  const bool writes = gap.version != 0 && !written_[gap.version];
-  return {covered, gap.returns + writes, number};
+  return {covered, price(gap), number};
+}
+
+void Cover::look_at(std::uint32_t number) {
+  Block& block = blocks_[number];
+  const auto first = slots_.begin() + number * kBlock;
+  const auto [least, most] = std::minmax_element(first, first + std::min(kBlock, slot_count_ - number * kBlock));
+  block.least = *least - block.taken;
+  block.most = *most - block.taken;
+}
+
+// As if what does not fit were more than the gap's bytes wherever something does not.
+Cover::Candidate Cover::rate_at_most(std::uint32_t number) const {
+  const Cycle::Gap& gap = cycle_->gaps[number];
+  Bytes slots = 0;
+  for (const Range range : slots_of(gap)) {
+    if (range.first < range.end) slots += short_[range.end] - short_[range.first];
+  }
+  return {slots * gap.bytes, price(gap), number};
+}
+
+std::int64_t Cover::price(const Cycle::Gap& gap) const {
+  return gap.returns + (gap.version != 0 && !written_[gap.version]);
 }
 
 // By covered / price; what costs nothing comes first.
 bool Cover::worse(const Candidate& a, const Candidate& b) {
-  const Wide left = a.covered * b.price, right = b.covered * a.price;
+  const Bytes left = a.covered * b.price, right = b.covered * a.price;
   if (left != right) return left < right;
   if (a.covered != b.covered) return a.covered < b.covered;
   return a.gap > b.gap;
@@ -92,7 +127,17 @@ void Cover::take(std::uint32_t number) {
   any_ = true;
   away_[number] = leaves_[gap.owner] = true;
   for (const Range range : slots_of(gap)) {
-    for (std::uint32_t slot = range.first; slot < range.end; ++slot) slots_[slot] -= gap.bytes;
+    each_block(range, [&](std::uint32_t first, std::uint32_t end) {
+      Block& block = blocks_[first / kBlock];
+      if (end - first == kBlock) {
+        block.least -= gap.bytes;
+        block.most -= gap.bytes;
+        block.taken += gap.bytes;
+      } else {
+        for (std::uint32_t slot = first; slot < end; ++slot) slots_[slot] -= gap.bytes;
+        look_at(first / kBlock);
+      }
+    });
   }
   if (std::exchange(written_[gap.version], true) || gap.version == 0) return;
   for (std::uint32_t i = version_at_[gap.version]; i < version_at_[gap.version + 1]; ++i) offer(of_version_[i]);

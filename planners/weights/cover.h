@@ -12,10 +12,11 @@
 //   greedy     any gap, but only one an extent
 //   greedy*    any gaps
 //
-// Ties: the lower number. Costs: O(gaps * kSlots) in the first round, which takes most of the time; a step
-// of more ops is looked at in slots of several, and a gap covers the slots that lie within it.
+// Ties: the lower number. Costs: O(kSlots) at most for each gap that is looked at, which are those taken and those that
+// might have been; a step of more ops is looked at in slots of several, and a gap covers the slots that lie within it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <vector>
 
@@ -45,29 +46,48 @@ class Cover {
 
  private:
   static constexpr std::uint32_t kSlots = 1024;
-  __extension__ using Wide = __int128;
+  static constexpr std::uint32_t kBlock = 32;  // slots
   struct Range {
     std::uint32_t first = 0, end = 0;
   };
   struct Candidate {
-    Wide covered = 0;
-    std::int64_t price = 1;
+    Bytes covered = 0;       // kSlots times the bytes of an extent at most
+    std::int64_t price = 1;  // 2 at most
     std::uint32_t gap = 0;
+  };
+  struct Block {
+    Bytes least = 0, most = 0;  // overflow of its slots
+    Bytes taken = 0;            // by what covers it as a whole; its slots do not know of that
   };
   static bool worse(const Candidate& a, const Candidate& b);
   void lay_out(Bytes alive, Bytes memory);
   bool allowed(std::uint32_t number) const;
   std::array<Range, 2> slots_of(const Cycle::Gap& gap) const;
   Candidate rate(std::uint32_t number) const;
+  Candidate rate_at_most(std::uint32_t number) const;
+  std::int64_t price(const Cycle::Gap& gap) const;
   void offer(std::uint32_t number);
   void take(std::uint32_t number);
+  void look_at(std::uint32_t number);
+  Bytes overflow_of(std::uint32_t slot) const { return slots_[slot] - blocks_[slot / kBlock].taken; }
+  // Calls visit(first, end) for the slots of the range, block by block.
+  template <class Visit>
+  static void each_block(Range range, Visit visit) {
+    while (range.first < range.end) {
+      const std::uint32_t end = std::min(range.end, (range.first / kBlock + 1) * kBlock);
+      visit(range.first, end);
+      range.first = end;
+    }
+  }
   void take_best_until_it_fits();
   void add_up(Bytes alive, Bytes memory);
 
   const Cycle* cycle_ = nullptr;  // while it selects
   CoverOptions options_;
   std::uint32_t ops_ = 0, slot_count_ = 0;
-  std::vector<Bytes> slots_;               // overflow; negative where there is room
+  std::vector<Bytes> slots_;               // overflow, with what its block says; negative where there is room
+  std::vector<Block> blocks_;              // of kBlock slots
+  std::vector<Bytes> short_;               // how many had one at first, of those before; one more at the end
   std::vector<Candidate> candidates_;      // a heap, the best in front; their ratings may have fallen since
   std::vector<std::uint32_t> of_version_;  // gaps, by version
   std::vector<std::uint32_t> version_at_;  // where each version's begin in it

@@ -5,19 +5,21 @@
 
 namespace outsize::weights {
 
-bool WeightsPlanner::away(ExtentId id) const {
-  if (!planned() || !cover_.away(predictor_.gap_of(id))) return false;
-  return id >= stays_until_.size() || stays_until_[id] != predictor_.next_use(id);
+Position WeightsPlanner::key_of(ExtentId id) const {
+  return key_in(id, planned() ? predictor_.gap_of(id) : kNoGap);
 }
 
-Position WeightsPlanner::key_of(ExtentId id) const {
-  const Position use = next_use(id);
-  return table_[id].hint == Hint::kNone && away(id) ? use + kLeavesFirst : use;
+Position WeightsPlanner::key_in(ExtentId id, std::uint32_t gap) const {
+  const Position use = next_use(id);  // without a hint, what the predictor says, as far as it matters here
+  const bool leaves = table_[id].hint == Hint::kNone && cover_.away(gap) && !stays(id, use);
+  return leaves ? use + kLeavesFirst : use;
 }
 
 void WeightsPlanner::on_resident(ExtentId id) {
-  AheadPlanner::on_resident(id);
-  if (planned()) produced(id);
+  if (!planned()) return AheadPlanner::on_resident(id);
+  const std::uint32_t gap = predictor_.gap_of(id);
+  leaving_.put(id, key_in(id, gap));
+  produced(id, gap);
 }
 
 void WeightsPlanner::on_rekey() {
@@ -48,12 +50,12 @@ void WeightsPlanner::begin(const PlanState& state) {
   to_send_.clear();
   sent_ = 0;
   is_to_send_.assign(table_.size(), false);
-  order_.clear();
-  heap_.for_each([this](ExtentId id) { order_.push_back(id); });
-  std::sort(order_.begin(), order_.end(), [this](ExtentId a, ExtentId b) {
-    return table_[a].last_use != table_[b].last_use ? table_[a].last_use < table_[b].last_use : a < b;
-  });
-  for (const ExtentId id : order_) produced(id);
+  by_age_.clear();
+  for (ExtentId id = 0; id < table_.size(); ++id) {
+    if (leaving_.contains(id)) by_age_.emplace_back(table_[id].last_use, id);
+  }
+  std::sort(by_age_.begin(), by_age_.end());
+  for (const auto& [last_use, id] : by_age_) produced(id, predictor_.gap_of(id));
 }
 
 void WeightsPlanner::drop() {
@@ -61,8 +63,7 @@ void WeightsPlanner::drop() {
   AheadPlanner::on_rekey();
 }
 
-void WeightsPlanner::produced(ExtentId id) {
-  const std::uint32_t gap = predictor_.gap_of(id);
+void WeightsPlanner::produced(ExtentId id, std::uint32_t gap) {
   if (gap == kNoGap || !cover_.written(cycle_.gaps[gap].version)) return;
   if (id >= is_to_send_.size()) is_to_send_.resize(id + 1 + id / 2, false);
   if (std::exchange(is_to_send_[id], true)) return;
@@ -79,16 +80,11 @@ void WeightsPlanner::plan(const PlanState& state, std::vector<Decision>& out) {
   keep_pace(draft);
   weigh_trust(draft);  // for when no plan is followed any more
   settle(draft);
-  gather(draft);
   send(draft);
   const Bytes headroom = predictor_.demand_within(draft.pace.headroom);
   free_up(draft, headroom, kLeavesFirst);  // these births come: the step is as the last was
   bring_back(draft, headroom);
   if (cover_.overflow() > 0) write_ahead(draft);
-}
-
-bool WeightsPlanner::stays(const Upcoming& next) const {
-  return stays_until_[next.extent] == next.position && cover_.away(predictor_.gap_of(next.extent));
 }
 
 // Which of those that may be away come back, or stay: earliest needed first, while they fit in every op
@@ -98,7 +94,8 @@ void WeightsPlanner::settle(const Draft& draft) {
   if (table_.size() > stays_until_.size()) stays_until_.resize(table_.size(), 0);
   Bytes settled = 0;  // used at `at` or later
   for (std::size_t i = 0; i < draft.coming; ++i) {
-    if (stays(upcoming_[i])) settled += table_[upcoming_[i].extent].bytes;
+    const Upcoming& next = upcoming_[i];
+    if (stays(next.extent, next.position) && selected(next)) settled += table_[next.extent].bytes;
   }
   const Bytes memory = draft.state.budget - draft.state.writing_max / 2;
   const std::vector<Bytes>& kept = cover_.kept();
@@ -111,16 +108,16 @@ void WeightsPlanner::settle(const Draft& draft) {
       room = std::min(room, memory - kept[op] - settled);
       if (++op == kept.size()) op = 0;
     }
+    if (!selected(next)) continue;
     const Bytes bytes = table_[next.extent].bytes;
-    if (stays(next)) {
+    if (stays(next.extent, next.position)) {
       settled -= bytes;
       continue;
     }
-    if (!cover_.away(predictor_.gap_of(next.extent))) continue;
     if (bytes > room) return;
     room -= bytes;
     stays_until_[next.extent] = next.position;
-    if (heap_.contains(next.extent)) heap_.put(next.extent, key_of(next.extent));
+    if (leaving_.contains(next.extent)) leaving_.put(next.extent, key_of(next.extent));
   }
 }
 
@@ -159,7 +156,7 @@ void WeightsPlanner::bring_back(Draft& draft, Bytes headroom) {
     const Upcoming& next = upcoming_[absent_[i]];
     const Extent& e = table_[next.extent];
     if (!awaited(e)) continue;
-    if (away(next.extent)) {
+    if (selected(next) && !stays(next.extent, next.position)) {
       ++below;
       continue;
     }

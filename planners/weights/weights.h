@@ -17,6 +17,9 @@
 // O(extents log extents), or what cover.h says where the step was another.
 #pragma once
 
+#include <utility>
+#include <vector>
+
 #include "planners/ahead/ahead.h"
 #include "planners/weights/cover.h"
 
@@ -40,12 +43,14 @@ class WeightsPlanner final : public ahead::AheadPlanner {
     Position since = 0;  // the op after the one that produced it
   };
   Position key_of(ExtentId id) const override;
-  bool away(ExtentId id) const;
-  bool stays(const Upcoming& next) const;
+  Position key_in(ExtentId id, std::uint32_t gap) const;
+  // Whether the selection has the extent below in that gap; and whether it is to be here nevertheless.
+  bool selected(const Upcoming& next) const { return cover_.away(next.gap); }
+  bool stays(ExtentId id, Position use) const { return id < stays_until_.size() && stays_until_[id] == use; }
   void step_ended();
   void begin(const PlanState& state);
   void drop();
-  void produced(ExtentId id);
+  void produced(ExtentId id, std::uint32_t gap);
   void settle(const Draft& draft);
   void send(Draft& draft);
   void bring_back(Draft& draft, Bytes headroom);
@@ -62,6 +67,7 @@ class WeightsPlanner final : public ahead::AheadPlanner {
   std::vector<Sent> to_send_;          // earliest produced first
   std::size_t sent_ = 0;               // so many of them are done with
   std::vector<char> is_to_send_;       // by extent
+  std::vector<std::pair<std::uint64_t, ExtentId>> by_age_;  // scratch
 };
 
 }  // namespace outsize::weights

@@ -56,7 +56,7 @@ class Plan {
   Position next_use(ExtentId id) const;
   Position end() const { return base_ + size(); }
   std::size_t upcoming(std::span<Upcoming> out) { return outlook_.upcoming(record_, place_, base_, out); }
-  Bytes demand_within(Nanos nanos) const { return outlook_.demand_within(record_, place_, nanos); }
+  Bytes demand_within(Nanos nanos) { return outlook_.demand_within(record_, place_, nanos); }
 
  private:
   struct Played {

@@ -174,7 +174,7 @@ void RepeatPredictor::on_step(Nanos now) {
     } else {
       s.last = kNone;
     }
-    s.now = s.birth_order = kNone;
+    s.now = s.birth_order = s.gap = kNone;
   }
   std::swap(last_, current_);
   outlook_.begin(last_, std::move(holder));
@@ -188,9 +188,9 @@ Position RepeatPredictor::next_use(ExtentId id) const {
   if (id >= seen_.size()) return kNever;
   const Seen& s = seen_[id];
   if (s.last == kNone || !confident()) return without_history(s);
-  const ObjectRecord& object = last_.objects[s.last];
-  const std::uint32_t use = last_.use_from(s.last, next_);
+  const std::uint32_t use = last_.use_after(gap_now(s));
   if (use != kNone) return within_reach(base_ + use, s);
+  const ObjectRecord& object = last_.objects[s.last];
   // No use is left before its death: it will go by itself then, at no cost.
   if (object.death_op != kNone && object.death_op >= next_) return base_ + object.death_op;
   const bool from_before = s.now == kNone || current_.objects[s.now].birth_op == kNone;

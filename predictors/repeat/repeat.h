@@ -6,7 +6,7 @@
 // list of what comes and the demand for room are read off the last step at the aligned place, as far
 // ahead as the step may still go the same way, by how long such runs of ops were so far (reach). What
 // lies beyond, or has no history, is taken to be needed the later, the longer ago it was used.
-// Costs: on_op O(operands), next_use O(log uses), upcoming as Outlook says, a step's end O(accesses of the step).
+// Costs: on_op O(operands), next_use O(1) amortised, upcoming as Outlook says, a step's end O(accesses of the step).
 #pragma once
 
 #include <utility>
@@ -43,6 +43,7 @@ class RepeatPredictor final : public Predictor {
     std::uint32_t now = kNone;         // object in current_
     std::uint32_t last = kNone;        // object in last_
     std::uint32_t birth_order = kNone; // index in births_ of this step
+    mutable std::uint32_t gap = kNone; // of `last`, in which it was when that was asked last
     std::uint64_t used_at = 0;         // ops_ when it was used last
     bool alive = false;
   };
@@ -55,6 +56,7 @@ class RepeatPredictor final : public Predictor {
   void rekey_by_age();
   void track_backward(const OpEvent& op);
   std::uint32_t object_now(ExtentId id, Seen& s);
+  std::uint32_t gap_now(const Seen& s) const { return s.gap = last_.gap_before(s.last, next_, s.gap); }
   bool known() const { return last_.size() > 0; }
   bool confident() const { return known() && agreement_ > kAgreementEnough; }
   Position within_reach(Position foreseen, const Seen& s) const;

@@ -136,12 +136,12 @@ bool RepeatPredictor::read_cycle(const ExtentTable& table, Cycle& out) const {
 
 std::uint32_t RepeatPredictor::gap_of(ExtentId id) const {
   if (id >= seen_.size() || seen_[id].last == kNone || !confident()) return kNoGap;
-  const std::uint32_t object = seen_[id].last;
-  const auto uses = last_.uses(object);
+  const Seen& s = seen_[id];
+  const std::uint32_t gap = gap_now(s);
+  if (!last_.is_first_gap(gap)) return gap;
   // Left by the step before: in its last gap until it dies and another takes its part.
-  const bool left = last_.objects[object].birth_op != kNone && next_ <= last_.objects[object].birth_op;
-  const auto before = left ? uses.end() : std::lower_bound(uses.begin(), uses.end(), next_);
-  return last_.first_gap(object) + static_cast<std::uint32_t>(before - uses.begin());
+  const std::uint32_t birth = last_.objects[s.last].birth_op;
+  return birth != kNone && next_ <= birth ? last_.last_gap(s.last) : gap;
 }
 
 }  // namespace outsize::repeat

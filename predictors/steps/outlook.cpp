@@ -39,6 +39,7 @@ void Outlook::begin(const StepRecord& step, std::vector<ExtentId> holder, bool a
   flow_.resize(step.size());
   for (std::uint32_t op = 0; op < step.size(); ++op) flow_[op] = {0, step.ops[op].death_bytes};
   blocks_.assign(step.size() / kBlock + 1, {});
+  most_.resize(step.size());
   soon_.assign(step.accesses.size() / kWord + 1, 0);
   again_.assign(soon_.size(), 0);
   due_.resize(step.objects.size());
@@ -97,22 +98,42 @@ void Outlook::return_to(const StepRecord& step, std::uint32_t op) {
   }
 }
 
-// Adds what [from, to) bears and sees die, and moves `from` there.
-void Outlook::add_ops(std::uint32_t& from, std::uint32_t to, Sum& sum) {
-  while (from < to) {
-    if (from % kBlock != 0 || to - from < kBlock) {
-      sum.add(flow_[from]);
-      ++from;
-      continue;
-    }
-    Block& block = blocks_[from / kBlock];
-    if (!std::exchange(block.known, true)) {
-      block.sum = {0, std::numeric_limits<Bytes>::min() / 2};
-      for (std::uint32_t op = from; op < from + kBlock; ++op) block.sum.add(flow_[op]);
-    }
-    sum.add(block.sum);
-    from += kBlock;
+const Outlook::Sum& Outlook::sum_of(std::uint32_t number) {
+  Block& block = blocks_[number];
+  if (std::exchange(block.known, true)) return block.sum;
+  block.sum = {0, std::numeric_limits<Bytes>::min() / 2};
+  const auto end = std::min(static_cast<std::uint32_t>(flow_.size()), (number + 1) * kBlock);
+  for (std::uint32_t op = number * kBlock; op < end; ++op) {
+    most_[op] = block.sum.most;
+    block.sum.add(flow_[op]);
   }
+  return block.sum;
+}
+
+// As far as `to`, or as the block begins in which that is.
+void Outlook::add_blocks(Summed& summed, std::uint32_t to) {
+  while (summed.end < to) {
+    if (summed.end % kBlock != 0) {
+      summed.sum.add(flow_[summed.end++]);
+    } else if (to - summed.end >= kBlock) {
+      summed.sum.add(sum_of(summed.end / kBlock));
+      summed.end += kBlock;
+    } else {
+      return;
+    }
+  }
+}
+
+Bytes Outlook::most_until(Summed& summed, std::uint32_t op) {
+  if (op - summed.end >= kBlock || summed.end % kBlock != 0) add_blocks(summed, op);
+  if (summed.end == op) return summed.sum.most;
+  sum_of(summed.end / kBlock);
+  return std::max(summed.sum.most, summed.sum.born + most_[op]);
+}
+
+void Outlook::add_ops(Summed& summed, std::uint32_t to) {
+  add_blocks(summed, to);
+  while (summed.end < to) summed.sum.add(flow_[summed.end++]);
 }
 
 std::size_t Outlook::upcoming(const StepRecord& step, std::uint32_t next, Position base, std::span<Upcoming> out) {
@@ -123,39 +144,39 @@ std::size_t Outlook::upcoming(const StepRecord& step, std::uint32_t next, Positi
   const std::uint32_t begin = next < size ? step.ops[next].first_access : accesses;
   const Nanos here = next < size ? step.ops[next].at : step.end;
   std::size_t count = 0;
-  Sum sum;
-  std::uint32_t summed = next;
+  Summed summed{next, {}};
   const bool goes_on = each(soon_, begin, accesses, [&](std::uint32_t i) {
     const std::uint32_t op = step.op_of(i);
     if (count == out.size() || step.ops[op].first_access - begin >= kAccessesMax) return false;
-    add_ops(summed, op, sum);
-    out[count++] = {holder_[step.accesses[i]], base + op, step.ops[op].at - here, sum.most};
+    out[count++] = {holder_[step.accesses[i]], base + op, step.ops[op].at - here, most_until(summed, op),
+                    step.gap_ahead_of(i, next)};
     return true;
   });
   if (!goes_on || next == 0 || !repeats_) return count;
-  add_ops(summed, size, sum);
-  sum.born -= step.died_first;
-  summed = 0;
+  add_ops(summed, size);
+  summed.sum.born -= step.died_first;
+  summed.end = 0;
   each(again_, 0, begin, [&](std::uint32_t i) {
     const std::uint32_t op = step.op_of(i), object = step.accesses[i];
     if (count == out.size() || accesses - begin + step.ops[op].first_access >= kAccessesMax) return false;
     const std::uint32_t death = step.objects[object].death_op;
     if (death != kNone && death >= next) return true;  // it will not see the next step
-    add_ops(summed, op, sum);
-    out[count++] = {holder_[object], base + size + op, step.end - here + step.ops[op].at - step.begin, sum.most};
+    out[count++] = {holder_[object], base + size + op, step.end - here + step.ops[op].at - step.begin,
+                    most_until(summed, op), step.last_gap(object)};
     return true;
   });
   return count;
 }
 
-Bytes Outlook::demand_within(const StepRecord& step, std::uint32_t next, Nanos nanos) const {
-  Sum sum;
+Bytes Outlook::demand_within(const StepRecord& step, std::uint32_t next, Nanos nanos) {
   const std::uint32_t size = step.size();
   const Nanos here = next < size ? step.ops[next].at : step.end;
-  for (std::uint32_t op = next; op < size && step.ops[op].at - here <= nanos; ++op) {
-    sum.add(flow_[op]);
-  }
-  return sum.most;
+  const auto within = [&](std::uint32_t op) { return op < size && step.ops[op].at - here <= nanos; };
+  std::uint32_t end = next;
+  while (within(end)) end += within(end + kBlock - 1) ? kBlock : 1;
+  Summed summed{next, {}};
+  add_ops(summed, end);
+  return summed.sum.most;
 }
 
 }  // namespace outsize::steps

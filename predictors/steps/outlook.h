@@ -28,8 +28,8 @@ class Outlook {
 
   // As Predictor::upcoming, where `next` is the place of the op that comes next, at position `base + next`.
   std::size_t upcoming(const StepRecord& step, std::uint32_t next, Position base, std::span<Upcoming> out);
-  // As Predictor::demand_within; O(ops of that time).
-  Bytes demand_within(const StepRecord& step, std::uint32_t next, Nanos nanos) const;
+  // As Predictor::demand_within; O(ops of that time / kBlock).
+  Bytes demand_within(const StepRecord& step, std::uint32_t next, Nanos nanos);
 
  private:
   struct Flow {  // of one op
@@ -50,8 +50,13 @@ class Outlook {
     }
   };
   struct Block {
-    Sum sum;
+    Sum sum;  // of its ops
     bool known = false;
+  };
+  // Of the ops from some op on, before `end`: that of whole blocks, but for those before the first block's begin.
+  struct Summed {
+    std::uint32_t end = 0;
+    Sum sum;
   };
   using Bits = std::vector<std::uint64_t>;
   static constexpr std::uint32_t kBlock = 64;            // ops
@@ -61,13 +66,17 @@ class Outlook {
   void move_to(const StepRecord& step, std::uint32_t next);
   void pass(const StepRecord& step, std::uint32_t op);
   void return_to(const StepRecord& step, std::uint32_t op);
-  void add_ops(std::uint32_t& from, std::uint32_t to, Sum& sum);
+  const Sum& sum_of(std::uint32_t block);
+  void add_blocks(Summed& summed, std::uint32_t to);
+  Bytes most_until(Summed& summed, std::uint32_t op);
+  void add_ops(Summed& summed, std::uint32_t to);
 
   std::vector<ExtentId> holder_;    // by object
   std::vector<Flow> flow_;          // by op
   std::vector<std::uint32_t> due_;  // by object: the access that is its first at or after place_, or kNone
   Bits soon_, again_;               // by access
   std::vector<Block> blocks_;
+  std::vector<Bytes> most_;         // by op, where its block's sum is known: of the ops before it in the block
   std::uint32_t place_ = 0;
   bool repeats_ = true;
 };

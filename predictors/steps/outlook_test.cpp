@@ -57,7 +57,7 @@ class Plainly {
       for (std::uint32_t i = step_.ops[op].first_access; i < step_.accesses_end(op); ++i) {
         const std::uint32_t object = step_.accesses[i];
         if (holder_[object] == kNoExtent || !is_next_use(i, next, wrapped)) continue;
-        found.push_back({holder_[object], base + next + ahead, in, most});
+        found.push_back({holder_[object], base + next + ahead, in, most, gap_before(i, next, wrapped)});
       }
       if (wrapped && op == 0) born -= step_.died_first;
       born += births(op);
@@ -85,6 +85,17 @@ class Plainly {
     const bool lives_on = object.birth_op == kNone && (object.death_op == kNone || object.death_op < next);
     return before == kNone && lives_on && step_.use_from(step_.accesses[access], next) == kNone;
   }
+  // Gaps are counted object by object: one before each use, one after the last.
+  std::uint32_t gap_before(std::uint32_t access, std::uint32_t next, bool wrapped) const {
+    const std::uint32_t object = step_.accesses[access], birth = step_.objects[object].birth_op;
+    const bool left = birth != kNone && next <= birth;  // by the step before
+    std::uint32_t gap = object;
+    for (std::uint32_t i = 0; i < step_.accesses.size(); ++i) {
+      const bool counts = step_.accesses[i] == object && (wrapped || left || i < access);
+      if (step_.accesses[i] < object || counts) ++gap;
+    }
+    return gap;
+  }
   Bytes births(std::uint32_t op) const {
     Bytes sum = 0;
     for (std::uint32_t i = step_.ops[op].first_birth; i < step_.births_end(op); ++i) {
@@ -108,6 +119,7 @@ void compare(const StepRecord& step, Outlook& outlook, std::uint32_t next, std::
     ASSERT_EQ(found[i].position, expected[i].position) << "next " << next << ", entry " << i;
     ASSERT_EQ(found[i].in, expected[i].in) << "next " << next << ", entry " << i;
     ASSERT_EQ(found[i].demand, expected[i].demand) << "next " << next << ", entry " << i;
+    ASSERT_EQ(found[i].gap, expected[i].gap) << "next " << next << ", entry " << i;
   }
   for (const Nanos nanos : {Nanos{0}, Nanos{1'500}, Nanos{1'000'000}}) {
     ASSERT_EQ(outlook.demand_within(step, next, nanos), plainly.demand_within(next, nanos)) << "next " << next;

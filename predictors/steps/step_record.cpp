@@ -10,9 +10,10 @@ void StepRecord::clear(Nanos now) {
   changing.clear();
   births.clear();
   objects.clear();
-  use_first_.clear();
+  gap_first_.clear();
   uses_.clear();
   changes_.clear();
+  gap_of_.clear();
   previous_.clear();
   next_.clear();
   op_of_.clear();
@@ -22,29 +23,27 @@ void StepRecord::clear(Nanos now) {
   died_first = 0;
 }
 
-std::uint32_t StepRecord::add_object(const ObjectRecord& object) {
-  objects.push_back(object);
-  return static_cast<std::uint32_t>(objects.size() - 1);
-}
-
 void StepRecord::finish(Nanos now) {
   end = now;
-  use_first_.assign(objects.size() + 1, 0);
-  for (std::uint32_t object : accesses) ++use_first_[object + 1];
-  for (std::size_t i = 1; i < use_first_.size(); ++i) use_first_[i] += use_first_[i - 1];
-  uses_.resize(accesses.size());
-  changes_.resize(accesses.size());
+  gap_first_.assign(objects.size() + 1, 0);
+  for (std::uint32_t object : accesses) ++gap_first_[object + 1];
+  for (std::size_t i = 1; i < gap_first_.size(); ++i) gap_first_[i] += gap_first_[i - 1] + 1;
+  uses_.assign(gap_first_.back(), kNone);
+  changes_.assign(uses_.size(), false);
+  gap_of_.resize(accesses.size());
   previous_.resize(accesses.size());
   next_.assign(accesses.size(), kNone);
   op_of_.resize(accesses.size());
   first_.assign(objects.size(), kNone);
   std::vector<std::uint32_t> latest(objects.size(), kNone);  // access
-  std::vector<std::uint32_t> at(use_first_.begin(), use_first_.end());
+  std::vector<std::uint32_t> at(gap_first_.begin(), gap_first_.end());
   for (std::uint32_t op = 0; op < size(); ++op) {
     for (std::uint32_t i = ops[op].first_access; i < accesses_end(op); ++i) {
       const std::uint32_t object = accesses[i];
-      previous_[i] = at[object] == use_first_[object] ? kNone : uses_[at[object] - 1];
+      previous_[i] = at[object] == gap_first_[object] ? kNone : uses_[at[object] - 1];
       if (i < changing.size()) changes_[at[object]] = changing[i];
+      const bool after_birth = previous_[i] == kNone && objects[object].birth_op != kNone;
+      gap_of_[i] = at[object] | (after_birth ? kAfterBirth : 0);
       uses_[at[object]++] = op;
       op_of_[i] = op;
       (latest[object] == kNone ? first_[object] : next_[latest[object]]) = i;
@@ -56,11 +55,10 @@ void StepRecord::finish(Nanos now) {
   std::sort(sites_.begin(), sites_.end());
 }
 
-std::uint32_t StepRecord::use_from(std::uint32_t object, std::uint32_t from) const {
-  const auto first = uses_.begin() + use_first_[object];
-  const auto last = uses_.begin() + use_first_[object + 1];
-  const auto at = std::lower_bound(first, last, from);
-  return at == last ? kNone : *at;
+std::uint32_t StepRecord::find_gap(std::uint32_t object, std::uint32_t from) const {
+  const auto first = uses_.begin() + gap_first_[object];
+  const auto last = uses_.begin() + gap_first_[object + 1] - 1;
+  return static_cast<std::uint32_t>(std::lower_bound(first, last, from) - uses_.begin());
 }
 
 std::uint32_t StepRecord::find_site(SiteId site, std::uint32_t after) const {

@@ -34,23 +34,45 @@ class StepRecord {
 
   void clear(Nanos now);
   bool full() const { return ops.size() >= kOpsMax; }
-  std::uint32_t add_object(const ObjectRecord& object);
+  std::uint32_t add_object(const ObjectRecord& object) {
+    objects.push_back(object);
+    return static_cast<std::uint32_t>(objects.size() - 1);
+  }
   // Builds the indexes that the questions below need; O(accesses).
   void finish(Nanos now);
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(ops.size()); }
   // First use of `object` at or after op `from`; kNone if there is none.
-  std::uint32_t use_from(std::uint32_t object, std::uint32_t from) const;
-  std::uint32_t first_use(std::uint32_t object) const { return use_from(object, 0); }
+  std::uint32_t use_from(std::uint32_t object, std::uint32_t from) const { return uses_[gap_before(object, from)]; }
+  std::uint32_t first_use(std::uint32_t object) const { return uses_[first_gap(object)]; }
   // The ops that use it, ascending.
   std::span<const std::uint32_t> uses(std::uint32_t object) const {
-    return std::span(uses_).subspan(use_first_[object], use_first_[object + 1] - use_first_[object]);
+    return std::span(uses_).subspan(first_gap(object), last_gap(object) - first_gap(object));
   }
   // Whether the use at that place among its uses changed it.
-  bool changed(std::uint32_t object, std::size_t use) const { return changes_[use_first_[object] + use]; }
-  // An object's gaps are numbered from here on: one before each use, and one after the last.
-  std::uint32_t first_gap(std::uint32_t object) const { return use_first_[object] + object; }
-  std::uint32_t gaps_end() const { return static_cast<std::uint32_t>(uses_.size() + objects.size()); }
+  bool changed(std::uint32_t object, std::size_t use) const { return changes_[first_gap(object) + use]; }
+  // An object's gaps are numbered one after another: one before each use, and one after the last.
+  std::uint32_t first_gap(std::uint32_t object) const { return gap_first_[object]; }
+  std::uint32_t last_gap(std::uint32_t object) const { return gap_first_[object + 1] - 1; }
+  // What stands before an object's first gap is the end of another's.
+  bool is_first_gap(std::uint32_t gap) const { return gap == 0 || uses_[gap - 1] == kNone; }
+  std::uint32_t gaps_end() const { return static_cast<std::uint32_t>(uses_.size()); }
+  // The gap in which `object` is just before op `from`. `hint`: a gap of its, best one shortly before, or kNone.
+  std::uint32_t gap_before(std::uint32_t object, std::uint32_t from, std::uint32_t hint = kNone) const {
+    if (hint == kNone || (!is_first_gap(hint) && uses_[hint - 1] >= from)) return find_gap(object, from);
+    while (uses_[hint] < from) ++hint;
+    return hint;
+  }
+  // The op that uses the object after that gap; kNone: it was the last.
+  std::uint32_t use_after(std::uint32_t gap) const { return uses_[gap]; }
+  // The gap before the access at `index`, where that is the next of an object that somebody plays before op `next`.
+  // What the step before left is in its last gap until another takes its part.
+  std::uint32_t gap_ahead_of(std::uint32_t index, std::uint32_t next) const {
+    const std::uint32_t gap = gap_of_[index] & ~kAfterBirth;
+    if (gap == gap_of_[index]) return gap;
+    const std::uint32_t object = accesses[index];
+    return next <= objects[object].birth_op ? last_gap(object) : gap;
+  }
   // For the access at `index`: the op that used the same object before it; kNone: it is the first.
   std::uint32_t previous_use(std::uint32_t index) const { return previous_[index]; }
   // The access after it of the same object, and an object's first one; kNone: there is none.
@@ -76,9 +98,13 @@ class StepRecord {
   Bytes died_first = 0;  // before the first op, as gradients do
 
  private:
-  std::vector<std::uint32_t> use_first_;  // by object, one more at the end
-  std::vector<std::uint32_t> uses_;       // op positions, ascending within an object
+  static constexpr std::uint32_t kAfterBirth = 0x80000000U;
+  std::uint32_t find_gap(std::uint32_t object, std::uint32_t from) const;
+
+  std::vector<std::uint32_t> gap_first_;  // by object, one more at the end
+  std::vector<std::uint32_t> uses_;       // by gap: the op after it, ascending within an object; kNone after the last
   std::vector<char> changes_;             // like uses_: whether that use changed it
+  std::vector<std::uint32_t> gap_of_;     // by access: the gap that ends with it; with kAfterBirth the first of its object
   std::vector<std::uint32_t> previous_;   // by access
   std::vector<std::uint32_t> next_;       // by access
   std::vector<std::uint32_t> op_of_;      // by access
