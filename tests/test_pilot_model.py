@@ -104,6 +104,23 @@ def test_the_same_learning_gives_the_same_file(folder: Path, monkeypatch: pytest
     assert more["nodes"] > card["nodes"]
 
 
+def test_collected_runs_are_learnt_from_together(folder: Path) -> None:
+    for seed in ("3", "4"):
+        outsize(folder, "pilot", "collect", "--budget", "2GiB", "--quiet", "-o", "runs", "train.py", seed, "6", "64")
+    (folder / "runs" / "train-3.trace").touch()  # of a run that recorded nothing
+    assert sorted(path.name for path in (folder / "runs").iterdir()) == [f"train-{number}.trace" for number in (1, 2, 3)]
+    outsize(folder, "pilot", "collect", "--budget", "2GiB", "--quiet", "-o", "runs", "other.py")
+    outsize(folder, "pilot", "train", "runs", "-o", "runs.pilot")
+    card = said(folder, "pilot", "show", "runs.pilot")
+    assert [trace["trace"] for trace in card["traces"]] == ["other-1.trace", "train-1.trace", "train-2.trace"]
+    (folder / "none").mkdir()
+    words = ("pilot", "train", "none", "-o", "none.pilot")
+    done = subprocess.run([sys.executable, "-m", "outsize", *words], cwd=folder, env=clean_environment(),
+                          text=True, capture_output=True, timeout=300)  # fmt: skip
+    assert done.returncode == 2
+    assert "there is no trace in none: `outsize pilot collect -o none script.py` puts one there." in done.stderr
+
+
 def test_what_it_foresees_from_the_first_steps_is_told_step_by_step(folder: Path) -> None:
     def judged(*words: str) -> dict[str, Any]:
         common = ("pilot", "eval", "fresh.trace", "--predictors", "pilot,last", "--from-step", "1")

@@ -408,15 +408,16 @@ def main(argv: Sequence[str] | None = None) -> None:
         "replay": command_replay,
         "pilot": command_pilot,
     }[words[0]]
+    runs_script = words[0] in RUNS or words[:2] == ["pilot", "collect"]
     try:
         code = handler(words[1:])
     except KeyboardInterrupt:
-        if words[0] in RUNS:  # the script's own
+        if runs_script:  # the script's own
             raise
         print(f"outsize {words[0]}: interrupted.", file=sys.stderr)
         code = 130
     except BrokenPipeError:  # whoever read what we print has read enough
-        if words[0] in RUNS:
+        if runs_script:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 141

@@ -1,5 +1,6 @@
 """`outsize pilot`: the paths of recorded runs, how well they are foreseen, and what can be learnt of them.
 
+collect     `outsize pilot collect`: records runs to learn from
 command     the command line: a table of commands, a module each
 evaluate    `outsize pilot eval`: the pilot and its controls on recorded runs
 graph       `outsize pilot graph`: the blocks that a recorded run consists of

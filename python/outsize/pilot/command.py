@@ -9,6 +9,7 @@ from outsize.cli import fail
 
 # Name: the module, and what `outsize pilot --help` says of it.
 COMMANDS = {
+    "collect": ("collect", "record a run to learn from, into a folder of such runs"),
     "eval": ("evaluate", "how well the pilot, and simpler ways, foresee recorded runs"),
     "graph": ("graph", "the execution blocks of a recorded run, and what follows what"),
     "train": ("train", "learn from recorded runs and write a model that runs begin with"),

@@ -7,9 +7,11 @@ import json
 import os
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from outsize.cli import Parser, fail, output_file
+from outsize.pilot.collect import traces_in
 from outsize.pilot.show import all_of, table
 from outsize.progress import progress
 from outsize.simulator import load_simulator
@@ -33,7 +35,9 @@ def parser() -> Parser:
         " networks can go into one model. Nothing is learnt from the last steps of each trace: they show what the"
         " model is worth on steps that it has not seen.",
     )
-    result.add_argument("traces", nargs="+", metavar="TRACE", help="traces that outsize recorded")
+    result.add_argument(
+        "traces", nargs="+", metavar="TRACE", help="traces that outsize recorded, or folders of `outsize pilot collect`"
+    )
     result.add_argument("-o", "--output", required=True, type=output_file, metavar="FILE", help="the model")
     result.add_argument(
         "--held-out", default="20%", type=held_out, metavar="SHARE", help="of each trace's steps (default: 20%%)"
@@ -41,6 +45,20 @@ def parser() -> Parser:
     result.add_argument("--from", dest="begin_with", metavar="FILE", help="go on from this model")
     result.add_argument("--json", action="store_true", help="print JSON")
     return result
+
+
+def named(paths: Sequence[str]) -> list[str]:
+    """Traces, and in place of folders the traces in them."""
+    traces: list[str] = []
+    for path in paths:
+        if not Path(path).is_dir():
+            traces.append(path)
+            continue
+        found = traces_in(Path(path))
+        if not found:
+            fail(f"there is no trace in {path}: `outsize pilot collect -o {path} script.py` puts one there.")
+        traces += found
+    return traces
 
 
 def made() -> str:
@@ -81,6 +99,7 @@ def main(argv: Sequence[str]) -> int:
     args = parser().parse_args(argv)
     if args.output == "-":
         fail("a model goes to a file: name one.")
+    args.traces = named(args.traces)
     sim = load_simulator()
     try:
         model, card = train(sim, args)
