@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <utility>
 
 namespace outsize::pilot {
@@ -69,9 +70,21 @@ std::size_t Chooser::ways(const Standing& standing) {
   return count;
 }
 
-float Chooser::weight_of(const Quality& quality) {
-  const auto asked = static_cast<float>(quality.asked);
-  return std::max(0.0F, -std::log(1.02F - quality.right * asked / (asked + 1)));
+void Chooser::be_of_sort(const Standing& standing) {
+  sort_ = sort_of(standing, options_.base, options_.idioms);
+  if (sort_ >= sorts_.size()) sorts_.resize(sort_ + 1);
+}
+
+// As if it had been asked once more, and been right then as often as it was before.
+float Chooser::weight_of(const Quality& quality, const Quality& before) {
+  constexpr float kDoubt = 4;
+  const auto asked = static_cast<float>(quality.asked), asked_before = static_cast<float>(before.asked);
+  const float once_more = before.right * asked_before / (asked_before + kDoubt);
+  return std::max(0.0F, -std::log(1.02F - (quality.right * asked + once_more) / (asked + 1)));
+}
+
+float Chooser::weight_of(const OfClass& of, Reader reader) const {
+  return weight_of(of.readers[reader], sort().readings[reading_of(reader)]);
 }
 
 void Chooser::mix_advice() {
@@ -79,7 +92,7 @@ void Chooser::mix_advice() {
   for (std::size_t i = 0; i < count_; ++i) {
     float score = 0;
     for (std::size_t a = 0; a < kHeard; ++a) {
-      if (advice_[a].weight > kFaint) score += weights_[a] * advice_[a].weight * advice_[a].log[i];
+      if (advice_[a].weight > kFaint) score += trust_in(a) * advice_[a].weight * advice_[a].log[i];
     }
     chance_[i] = score;
     most = std::max(most, score);
@@ -106,7 +119,7 @@ NodeId Chooser::mostly(const Standing& standing, std::uint64_t key) const {
 NodeId Chooser::surely(const Standing& standing, ClassId choice, OfClass& of) {
   const auto sure = [](const Quality& quality) { return quality.asked >= 24 && quality.right >= 0.98F; };
   const Qualities& here = of_node(standing.at);
-  for (std::size_t order = 0; options_.markov && order <= Trail::kOrders; ++order) {
+  for (std::size_t order = 0; options_.markov && order <= bounds().orders; ++order) {
     if (!sure(here[kMarkov + order])) continue;
     if (const NodeId to = mostly(standing, markov_key(standing, order)); to != kNobody) return to;
   }
@@ -129,6 +142,7 @@ Choice Chooser::choose(const Standing& standing) {
   OfClass& of = of_class(choice);
   if (const NodeId to = surely(standing, choice, of); to != kNobody) return {to, 1};
   count_ = this->ways(standing);
+  be_of_sort(standing);
   hear(standing, choice, of, false);
   mix_advice();
   const std::size_t best = likeliest();
@@ -136,10 +150,10 @@ Choice Chooser::choose(const Standing& standing) {
 }
 
 // Right where it gives this way more than any other.
-void Chooser::judge(Quality& quality, const Advice& advice, std::size_t way) const {
+void Chooser::judge(Quality& quality, const Advice& advice, std::size_t way, std::uint32_t memory) const {
   bool right = true;
   for (std::size_t i = 0; i < count_; ++i) right = right && (i == way || advice.log[i] < advice.log[way]);
-  quality.asked = std::min(quality.asked + 1, kMemory);
+  quality.asked = std::min(quality.asked + 1, memory);
   quality.right += ((right ? 1.0F : 0.0F) - quality.right) / static_cast<float>(quality.asked);
 }
 
@@ -159,6 +173,7 @@ void Chooser::learn(const Standing& standing, NodeId node) {
   const ClassId choice = standing.network.choice_after(standing.network[standing.at]);
   if (choice == kNobody) return;
   count_ = this->ways(standing);
+  be_of_sort(standing);
   const Symbol to = symbol_of(standing.network, node);
   const std::size_t way = index_of(to);
   OfClass& of = of_class(choice);
@@ -167,13 +182,24 @@ void Chooser::learn(const Standing& standing, NodeId node) {
     mix_advice();
     ++score_.choices;
     score_.right += likeliest() == way;
+  }
+  if (!options_.learn) return;
+  if (way < count_) {
     judge_heard(standing, of, way);
     descend(way);
+    learn_kinds(standing, way);
   }
   learn_sample(standing, of, choice, to, way);
-  for (std::size_t order = 0; order <= Trail::kOrders; ++order) count(context(markov_key(standing, order)), to);
+  for (std::size_t order = 0; order <= bounds().orders; ++order) count(context(markov_key(standing, order)), to);
   count(context(times_key(standing)), to);
   ++of.choices;
+}
+
+void Chooser::learn_kinds(const Standing& standing, std::size_t way) {
+  if (options_.idioms == IdiomUse::kOff) return;
+  for (std::size_t order = 0; order < kKindOrders; ++order) {
+    count(context(kinds_, kind_key(standing, order, count_, options_.idioms), bounds().kinds), kind_[way]);
+  }
 }
 
 void Chooser::judge_heard(const Standing& standing, OfClass& of, std::size_t way) {
@@ -183,18 +209,27 @@ void Chooser::judge_heard(const Standing& standing, OfClass& of, std::size_t way
     if (of_sample || !advice_[a].any) continue;
     judge(of.fixed[a], advice_[a], way);
     judge(of_node(standing.at)[a], advice_[a], way);
+    judge(sort().fixed[a], advice_[a], way, kMemoryOfSort);
+  }
+  for (std::size_t i = 0; i < bounds().readers; ++i) {
+    const Advice& advice = advice_[kSample + i];
+    if (of.best[i] < of.readers.size() && advice.any) {
+      judge(sort().readings[reading_of(of.best[i])], advice, way, kMemoryOfSort);
+    }
   }
 }
 
-// A step down the slope of the cross entropy.
+// A step down the slope of the cross entropy: half of it for all choices, half for those of this sort.
 void Chooser::descend(std::size_t way) {
-  constexpr float kRate = 0.02F;
+  constexpr float kRate = 0.01F;
   for (std::size_t a = 0; a < kHeard; ++a) {
     const Advice& advice = advice_[a];
     if (advice.weight <= kFaint) continue;
     float slope = 0;
     for (std::size_t i = 0; i < count_; ++i) slope += (chance_[i] - (i == way ? 1.0F : 0.0F)) * advice.log[i];
-    weights_[a] = std::clamp(weights_[a] - kRate * slope * advice.weight, 0.0F, kWeightMax);
+    const float down = kRate * slope * advice.weight;
+    weights_[a] = std::clamp(weights_[a] - down, 0.0F, kWeightMax);
+    sort().weights[a] = std::clamp(sort().weights[a] - down, -kWeightMax, kWeightMax);
   }
 }
 
@@ -219,11 +254,11 @@ void Chooser::learn_sample(const Standing& standing, OfClass& of, ClassId choice
   const bool all = age < kNew || (age % kNowAndThen == 0 && !is_told);
   const Reader end = all ? readers(standing.sample) : kPlaces;
   for (Reader reader = from; reader < end; ++reader) learn(reader);
-  for (const Reader best : of.best) {
+  for (const Reader best : std::span(of.best).first(bounds().readers)) {
     if (best != kNoReader && (best < from || best >= end)) learn(best);
   }
   if (all) pick_best(of);
-  else std::sort(of.best.begin(), of.best.end(), [&of](Reader a, Reader b) { return better(of, a, b); });
+  else std::sort(of.best.begin(), of.best.end(), [&](Reader a, Reader b) { return better(of, a, b); });
 }
 
 // Somebody is nearly always right.
@@ -233,13 +268,13 @@ bool Chooser::told(const OfClass& of) {
   return (best != kNoReader && tells(of.readers[best])) || std::any_of(of.fixed.begin(), of.fixed.end(), tells);
 }
 
-bool Chooser::better(const OfClass& of, Reader a, Reader b) {
-  const float first = a == kNoReader ? -1 : weight_of(of.readers[a]);
-  const float second = b == kNoReader ? -1 : weight_of(of.readers[b]);
+bool Chooser::better(const OfClass& of, Reader a, Reader b) const {
+  const float first = a == kNoReader ? -1 : weight_of(of, a);
+  const float second = b == kNoReader ? -1 : weight_of(of, b);
   return first != second ? first > second : a < b;
 }
 
-void Chooser::pick_best(OfClass& of) {
+void Chooser::pick_best(OfClass& of) const {
   of.best.fill(kNoReader);
   for (Reader reader = 0; reader < of.readers.size(); ++reader) {
     if (of.readers[reader].asked == 0 || !better(of, reader, of.best.back())) continue;
@@ -249,9 +284,9 @@ void Chooser::pick_best(OfClass& of) {
   }
 }
 
-Chooser::Counts& Chooser::context(std::uint64_t key) {
-  if (contexts_.size() >= kContextsMax) forget();
-  return contexts_[key];
+Chooser::Counts& Chooser::context(Contexts& contexts, std::uint64_t key, std::size_t most) {
+  if (contexts.size() >= most) forget(contexts, most);
+  return contexts[key];
 }
 
 void Chooser::count(Counts& counts, Symbol to) {
@@ -265,21 +300,22 @@ void Chooser::count(Counts& counts, Symbol to) {
 }
 
 // What came seldom goes.
-void Chooser::forget() {
-  while (contexts_.size() >= kContextsMax / 4 * 3) {
-    for (auto context = contexts_.begin(); context != contexts_.end();) {
+void Chooser::forget(Contexts& contexts, std::size_t most) {
+  while (contexts.size() >= most / 4 * 3) {
+    for (auto context = contexts.begin(); context != contexts.end();) {
       Counts& counts = context->second;
       for (Count& way : counts) way.count /= 2;
       std::erase_if(counts, [](const Count& way) { return way.count == 0; });
-      context = counts.empty() ? contexts_.erase(context) : std::next(context);
+      context = counts.empty() ? contexts.erase(context) : std::next(context);
     }
   }
 }
 
 Bytes Chooser::table_bytes() const {
   constexpr std::size_t kContext = sizeof(std::uint64_t) + sizeof(Counts) + 2 * sizeof(Count) + 2 * sizeof(void*);
-  std::size_t bytes = contexts_.size() * kContext + classes_.size() * sizeof(OfClass);
+  std::size_t bytes = (contexts_.size() + kinds_.size()) * kContext + classes_.size() * sizeof(OfClass);
   for (const OfClass& of : classes_) bytes += of.readers.size() * sizeof(Quality);
+  bytes += sorts_.size() * sizeof(OfSort);
   return static_cast<Bytes>(bytes + nodes_.size() * (sizeof(Qualities) + kRules + sizeof(std::uint32_t)));
 }
 

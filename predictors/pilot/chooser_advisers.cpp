@@ -1,6 +1,7 @@
 // What each adviser of the chooser says of a choice.
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "predictors/pilot/chooser.h"
 #include "predictors/pilot/mix.h"
@@ -37,6 +38,43 @@ void Chooser::advise(std::span<const Count> counts, Advice& out) const {
   for (const Count& way : counts) {
     const std::size_t index = index_of(way.to);
     if (index < count_) out.log[index] = kLogOfCount[std::min(way.count, kCountMax)];
+  }
+}
+
+// Of a kind that several ways are of each gets its part.
+void Chooser::advise_kinds(std::span<const Count> counts, Advice& out) const {
+  out.any = !counts.empty();
+  if (!out.any) {
+    out.weight = 0;
+    return;
+  }
+  std::array<std::uint32_t, kWaysMax> row, ways{};
+  for (std::size_t i = 0; i < count_; ++i) {
+    const auto of_kind = [&](const Count& way) { return way.to == kind_[i]; };
+    row[i] = static_cast<std::uint32_t>(std::find_if(counts.begin(), counts.end(), of_kind) - counts.begin());
+    if (row[i] < counts.size()) ++ways[row[i]];
+  }
+  for (std::size_t i = 0; i < count_; ++i) {
+    const bool known = row[i] < counts.size();
+    out.log[i] = kLogOfCount[known ? std::min(counts[row[i]].count, kCountMax) : 0];
+    if (known) out.log[i] -= kLogOfCount[ways[row[i]]];
+  }
+}
+
+void Chooser::hear_kinds(const Standing& standing, ClassId choice, bool all) {
+  const auto advices = std::span(advice_).subspan(kKind, kKindOrders);
+  const bool off = options_.idioms == IdiomUse::kOff;
+  for (Advice& advice : advices) {
+    if (off) advice.weight = 0, advice.any = false;
+  }
+  const auto heard = [](const Advice& advice) { return advice.weight > kFaint; };
+  if (off || (!all && std::none_of(advices.begin(), advices.end(), heard))) return;
+  const NodeId latest = latest_of(standing, choice);
+  for (std::size_t i = 0; i < count_; ++i) kind_[i] = kind_of_way(standing, to_[i], latest, options_.idioms);
+  for (std::size_t order = 0; order < kKindOrders; ++order) {
+    if (!all && !heard(advices[order])) continue;
+    const auto at = kinds_.find(kind_key(standing, order, count_, options_.idioms));
+    advise_kinds(at == kinds_.end() ? std::span<const Count>() : at->second, advices[order]);
   }
 }
 
@@ -144,21 +182,23 @@ void Chooser::hear(const Standing& standing, ClassId choice, OfClass& of, bool a
   constexpr std::uint32_t kKnown = 6;
   const Qualities& here = of_node(standing.at);
   for (std::size_t i = 0; i < kHeard; ++i) {
-    advice_[i].weight = weight_of(here[i].asked < kKnown ? of.fixed[i] : here[i]);
+    advice_[i].weight = weight_of(here[i].asked < kKnown ? of.fixed[i] : here[i], sort().fixed[i]);
   }
   for (std::size_t order = 0; order <= Trail::kOrders; ++order) {
     Advice& advice = advice_[kMarkov + order];
-    if (!options_.markov) advice.weight = 0;
+    if (!options_.markov || order > bounds().orders) advice.weight = 0;
     if (all || advice.weight > kFaint) advise(markov_key(standing, order), advice);
   }
   if (!options_.markov) advice_[kTimes].weight = 0;
   if (all || advice_[kTimes].weight > kFaint) advise(times_key(standing), advice_[kTimes]);
   for (std::size_t i = 0; i < kBest; ++i) {
     Advice& advice = advice_[kSample + i];
-    const auto key = best_key(standing, choice, of, i);
-    advice.weight = key ? weight_of(of.readers[of.best[i]]) : 0;
+    const auto key = i < bounds().readers ? best_key(standing, choice, of, i) : std::nullopt;
+    advice.weight = key ? weight_of(of, of.best[i]) : 0;
+    advice.any = false;
     if (key && (all || advice.weight > kFaint)) advise(*key, advice);
   }
+  hear_kinds(standing, choice, all);
   if (all || advice_[kLatest].weight > kFaint) hear_latest(standing, advice_[kLatest]);
   if (all || advice_[kThere].weight > kFaint) hear_there(standing, advice_[kThere]);
   if (all || advice_[kUsed].weight > kFaint) hear_used(standing, advice_[kUsed]);

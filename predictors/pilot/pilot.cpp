@@ -11,7 +11,7 @@ constexpr Nanos kCreditMax = 10'000'000;
 }  // namespace
 
 PilotPredictor::PilotPredictor(const ExtentTable& table, const PilotOptions& options)
-    : table_(table), options_(options), chooser_(options.chooser), from_start_(options.early) {
+    : table_(&table), options_(options), chooser_(options.chooser), from_start_(options.early) {
   step_node_ = running_ = network_.node(kStepEnds, false);
   plan_ops_ = kPlanOpsMin;
 }
@@ -45,6 +45,7 @@ void PilotPredictor::end_op(Nanos now) {
     const Nanos took = std::max<Nanos>(now - began_, 1);
     node.time = node.time == 0 ? took : node.time + (std::min(took, 4 * node.time) - node.time) / 4;
     base_.weigh(mark_of(node.idiom), node.time);
+    base_of_run_.weigh(mark_of(node.idiom), node.time);
   }
   node.born = births_;
   node.pooled += (std::exchange(pooled_, 0) - node.pooled) / 8;
@@ -80,6 +81,7 @@ void PilotPredictor::pass_to(NodeId node) {
 }
 
 void PilotPredictor::on_op(const OpEvent& op) {
+  for (PilotPredictor& blank : blank_) blank.on_op(op);
   end_op(op.now);
   end_graph_node(next_node(op.graph));
   credit_ = std::min(kCreditMax, credit_ + (op.now - began_) / options_.share);
@@ -127,12 +129,13 @@ void PilotPredictor::use(NodeId node, bool backward) {
 // Small detours are left to themselves: what comes after them is what was planned.
 void PilotPredictor::follow(NodeId node) {
   ++score_.ops;
+  if (!options_.requery && !asked_ && affordable()) return make_plan(true);
   on_plan_ = plan_.next_is(node);
   if (on_plan_) {
     ++score_.foreseen;
     plan_.advance();
     lost_ = 0;
-    if (!plan_.mostly_run() || !affordable()) return;
+    if (!plan_.mostly_run() || !may_ask_again()) return;
     plan_ops_ = std::min(plan_ops_ * 2, options_.plan_ops_max);
     if (plan_.size() - plan_.place() > options_.plan_ops_max / 2) return;
   } else if (plan_.skip_to(node, options_.skip)) {
@@ -143,7 +146,7 @@ void PilotPredictor::follow(NodeId node) {
   } else {
     ++lost_;
     correct();
-    if ((lost_ < options_.lost && plan_.place() < plan_.size()) || !affordable()) return;
+    if ((lost_ < options_.lost && plan_.place() < plan_.size()) || !may_ask_again()) return;
     plan_ops_ = std::max(plan_ops_ / 2, kPlanOpsMin);
   }
   make_plan(true);
@@ -159,9 +162,11 @@ void PilotPredictor::correct() {
 }
 
 void PilotPredictor::make_plan(bool begins) {
+  if (!options_.requery) plan_ops_ = options_.plan_ops_max;
+  asked_ = true;
   lost_ = 0;
   drift_ = 0;
-  const Plan::World world{network_, tokens_, table_, sample_, instances_, chooser_, step_node_, ops_};
+  const Plan::World world{network_, tokens_, *table_, sample_, instances_, chooser_, step_node_, ops_, base_type_};
   plan_.make(world, trail_, running_, begins, ops_, plan_ops_);
   on_plan_ = true;
   ++score_.plans;
@@ -172,11 +177,12 @@ void PilotPredictor::make_plan(bool begins) {
 }
 
 void PilotPredictor::foresee(Plan& plan, std::uint32_t ops) {
-  const Plan::World world{network_, tokens_, table_, sample_, instances_, chooser_, step_node_, ops_, 0};
+  const Plan::World world{network_, tokens_, *table_, sample_, instances_, chooser_, step_node_, ops_, base_type_, 0};
   plan.make(world, trail_, running_, false, ops_, ops);
 }
 
 void PilotPredictor::on_birth(ExtentId id, Bytes bytes) {
+  for (PilotPredictor& blank : blank_) blank.on_birth(id, bytes);
   Seen& s = seen(id);
   s = {ops_, 0, kNobody, false};
   alive_ += bytes;
@@ -195,6 +201,7 @@ void PilotPredictor::on_birth(ExtentId id, Bytes bytes) {
 }
 
 void PilotPredictor::on_death(ExtentId id, Bytes bytes) {
+  for (PilotPredictor& blank : blank_) blank.on_death(id, bytes);
   Seen& s = seen(id);
   alive_ -= bytes;
   if (shared(id)) {
@@ -211,6 +218,7 @@ void PilotPredictor::on_death(ExtentId id, Bytes bytes) {
 }
 
 void PilotPredictor::on_step(Nanos now) {
+  for (PilotPredictor& blank : blank_) blank.on_step(now);
   end_op(now);
   pass_to(step_node_);
   tokens_.on_step();
@@ -218,6 +226,8 @@ void PilotPredictor::on_step(Nanos now) {
   graph_.clear();
   trail_.begin_sample();
   ++step_;
+  asked_ = false;
+  base_type_ = base_of_run_.type();
   for (Seen& s : seen_) s.transient = false;
   if (judging_) judge_model();
 }
@@ -228,13 +238,35 @@ void PilotPredictor::judge_model() {
   if (step_ < 3 || known_.ops == 0) return;
   judging_ = false;
   known_.given_up = known_.known * 100 < known_.ops * kLeast;
-  if (known_.given_up) forget_network();
+  std::vector<PilotPredictor> blank = std::exchange(blank_, {});
+  if (known_.given_up) begin_anew(std::move(blank.front()));
+}
+
+void PilotPredictor::watch_without_names() {
+  PilotOptions options = options_;
+  options.early = true;
+  options.judge = false;
+  options.share = 1U << 30;  // nobody asks it: hardly any plan is made
+  blank_.clear();
+  PilotPredictor& blank = blank_.emplace_back(*table_, options);
+  blank.chooser_ = chooser_;
+  blank.chooser_.keep_what_has_no_names();
+}
+
+void PilotPredictor::begin_anew(PilotPredictor&& blank) {
+  blank.options_ = options_;
+  blank.known_ = known_;
+  blank.score_ = score_;
+  blank.credit_ = credit_;
+  *this = std::move(blank);
+  rekeyed_ = true;
 }
 
 void PilotPredictor::forget_network() {
   network_ = Network{};
-  chooser_.keep_weights_alone();
-  base_ = BaseTypeScale{};
+  chooser_.keep_what_has_no_names();
+  base_ = base_of_run_ = BaseTypeScale{};
+  base_type_ = BaseType::kPlain;
   sample_ = Sample{};
   trail_ = Trail{};
   plan_ = Plan{};
@@ -256,10 +288,11 @@ void PilotPredictor::forget_all() {
 
 ModelFacts PilotPredictor::facts() const {
   return {network_.nodes(),     network_.things(), network_.classes(), chooser_.contexts(),
-          sample_.rows(),       plan_ops_,         base_.type(),       network_.idioms()};
+          chooser_.kinds(), sample_.rows(),       plan_ops_,         base_.type(),       network_.idioms()};
 }
 
 void PilotPredictor::on_sample(std::span<const std::int64_t> sample) {
+  for (PilotPredictor& blank : blank_) blank.on_sample(sample);
   sample_.read(sample);
   trail_.begin_sample();
   // Now it is worth most; but samples may come more often than plans can be paid for.

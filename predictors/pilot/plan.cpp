@@ -117,7 +117,7 @@ void Plan::make(const World& world, Trail trail, NodeId running, bool begins, Po
   while (record_.size() < ops) {
     // Of the next step's sample nothing is known yet: what depends on it would come for nothing.
     const Sample& sample = steps == 0 ? world.sample : kNoSample;
-    const Choice chosen = world.chooser.choose({world.network, world.instances, trail, sample, running});
+    const Choice chosen = world.chooser.choose({world.network, world.instances, trail, sample, running, world.base});
     running = chosen.to;
     if (running == kNobody || (steps > 0 && chosen.probability < kLikely)) break;
     const Node& node = world.network[running];

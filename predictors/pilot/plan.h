@@ -22,6 +22,7 @@ class Plan {
     Chooser& chooser;
     NodeId step_node = kNobody;  // stands for the end of a step
     std::uint64_t op = 0;  // that runs
+    BaseType base = BaseType::kPlain;
     int steps = 8;         // in which it goes on after this one; such as have no ops would go on for ever
   };
   // From `running` on, which stands before `next`; at most `ops`. It `begins`: what it bears is still to come.
