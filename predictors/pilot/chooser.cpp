@@ -83,10 +83,6 @@ float Chooser::weight_of(const Quality& quality, const Quality& before) {
   return std::max(0.0F, -std::log(1.02F - (quality.right * asked + once_more) / (asked + 1)));
 }
 
-float Chooser::weight_of(const OfClass& of, Reader reader) const {
-  return weight_of(of.readers[reader], sort().readings[reading_of(reader)]);
-}
-
 void Chooser::mix_advice() {
   float most = -1e30F;
   for (std::size_t i = 0; i < count_; ++i) {
@@ -211,12 +207,6 @@ void Chooser::judge_heard(const Standing& standing, OfClass& of, std::size_t way
     judge(of_node(standing.at)[a], advice_[a], way);
     judge(sort().fixed[a], advice_[a], way, kMemoryOfSort);
   }
-  for (std::size_t i = 0; i < bounds().readers; ++i) {
-    const Advice& advice = advice_[kSample + i];
-    if (of.best[i] < of.readers.size() && advice.any) {
-      judge(sort().readings[reading_of(of.best[i])], advice, way, kMemoryOfSort);
-    }
-  }
 }
 
 // A step down the slope of the cross entropy: half of it for all choices, half for those of this sort.
@@ -254,11 +244,12 @@ void Chooser::learn_sample(const Standing& standing, OfClass& of, ClassId choice
   const bool all = age < kNew || (age % kNowAndThen == 0 && !is_told);
   const Reader end = all ? readers(standing.sample) : kPlaces;
   for (Reader reader = from; reader < end; ++reader) learn(reader);
-  for (const Reader best : std::span(of.best).first(bounds().readers)) {
+  const std::span heard = std::span(of.best).first(bounds().readers);
+  for (const Reader best : heard) {
     if (best != kNoReader && (best < from || best >= end)) learn(best);
   }
   if (all) pick_best(of);
-  else std::sort(of.best.begin(), of.best.end(), [&](Reader a, Reader b) { return better(of, a, b); });
+  else std::sort(heard.begin(), heard.end(), [&of](Reader a, Reader b) { return better(of, a, b); });
 }
 
 // Somebody is nearly always right.
@@ -268,18 +259,19 @@ bool Chooser::told(const OfClass& of) {
   return (best != kNoReader && tells(of.readers[best])) || std::any_of(of.fixed.begin(), of.fixed.end(), tells);
 }
 
-bool Chooser::better(const OfClass& of, Reader a, Reader b) const {
-  const float first = a == kNoReader ? -1 : weight_of(of, a);
-  const float second = b == kNoReader ? -1 : weight_of(of, b);
+bool Chooser::better(const OfClass& of, Reader a, Reader b) {
+  const float first = a == kNoReader ? -1 : weight_of(of.readers[a], {});
+  const float second = b == kNoReader ? -1 : weight_of(of.readers[b], {});
   return first != second ? first > second : a < b;
 }
 
 void Chooser::pick_best(OfClass& of) const {
   of.best.fill(kNoReader);
+  const std::span heard = std::span(of.best).first(bounds().readers);
   for (Reader reader = 0; reader < of.readers.size(); ++reader) {
-    if (of.readers[reader].asked == 0 || !better(of, reader, of.best.back())) continue;
-    auto at = of.best.end() - 1;
-    for (; at != of.best.begin() && better(of, reader, at[-1]); --at) *at = at[-1];
+    if (of.readers[reader].asked == 0 || !better(of, reader, heard.back())) continue;
+    auto at = heard.end() - 1;
+    for (; at != heard.begin() && better(of, reader, at[-1]); --at) *at = at[-1];
     *at = reader;
   }
 }

@@ -115,9 +115,8 @@ class Chooser {
     std::uint64_t choices = 0;
   };
   struct OfSort {
-    std::array<float, kHeard> weights{};           // added to those that all share
+    std::array<float, kHeard> weights{};  // added to those that all share
     Qualities fixed{};
-    std::array<Quality, kReadings + 1> readings{};  // of readers that were heard, by reading_of
   };
   // What contexts count: nodes, and of those that are named after the branch they follow the name without it, so that what
   // comes after one branch is known from what came after the others.
@@ -173,7 +172,7 @@ class Chooser {
   void learn_sample(const Standing& standing, OfClass& of, ClassId choice, Symbol to, std::size_t way);
   void pick_best(OfClass& of) const;
   static bool told(const OfClass& of);
-  bool better(const OfClass& of, Reader a, Reader b) const;
+  static bool better(const OfClass& of, Reader a, Reader b);
   static Counts& context(Contexts& contexts, std::uint64_t key, std::size_t most);
   Counts& context(std::uint64_t key) { return context(contexts_, key, bounds().contexts); }
   static void count(Counts& counts, Symbol to);
@@ -189,7 +188,6 @@ class Chooser {
   }
   // `before`: how often it was right at such choices, which tells where little is known of this one.
   static float weight_of(const Quality& quality, const Quality& before);
-  float weight_of(const OfClass& of, Reader reader) const;
 
   ChooserOptions options_;
   Contexts contexts_, kinds_;

@@ -194,7 +194,7 @@ void Chooser::hear(const Standing& standing, ClassId choice, OfClass& of, bool a
   for (std::size_t i = 0; i < kBest; ++i) {
     Advice& advice = advice_[kSample + i];
     const auto key = i < bounds().readers ? best_key(standing, choice, of, i) : std::nullopt;
-    advice.weight = key ? weight_of(of, of.best[i]) : 0;
+    advice.weight = key ? weight_of(of.readers[of.best[i]], {}) : 0;
     advice.any = false;
     if (key && (all || advice.weight > kFaint)) advise(*key, advice);
   }

@@ -54,9 +54,7 @@ void Chooser::save_contexts(ModelWriter& out, const Contexts& contexts) {
 // A sort stands there once it was met.
 void Chooser::save_sorts(ModelWriter& out) const {
   const auto asked = [](const Quality& quality) { return quality.asked > 0; };
-  const auto known = [&](const OfSort& of) {
-    return std::ranges::any_of(of.fixed, asked) || std::ranges::any_of(of.readings, asked);
-  };
+  const auto known = [&](const OfSort& of) { return std::ranges::any_of(of.fixed, asked); };
   std::size_t sorts = sorts_.size();
   while (sorts > 0 && !known(sorts_[sorts - 1])) --sorts;
   out.number(sorts);
@@ -65,7 +63,6 @@ void Chooser::save_sorts(ModelWriter& out) const {
     if (!known(of)) continue;
     for (const float weight : of.weights) out.real(weight);
     for (const Quality& quality : of.fixed) save(out, quality);
-    for (const Quality& quality : of.readings) save(out, quality);
   }
   save_contexts(out, kinds_);
 }
@@ -153,7 +150,6 @@ void Chooser::load_sorts(ModelReader& in) {
     if (!in.flag("whether a sort of choice is known")) continue;
     for (float& weight : of.weights) weight = in.real(-kWeightMax, kWeightMax, "an adviser's weight");
     for (Quality& quality : of.fixed) load(in, quality);
-    for (Quality& quality : of.readings) load(in, quality);
     if (!in.ok()) return;
   }
   load_contexts(in, kinds_, kKindsMax);

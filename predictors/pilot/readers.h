@@ -23,8 +23,6 @@ inline constexpr Reader kReadings = 9;
 
 inline Reader readers(const Sample& sample) { return kPlaces + static_cast<Reader>(sample.rows()) * kReadings; }
 inline bool is_place(Reader reader) { return reader < kPlaces; }
-// In which of the ways it reads a row; kReadings: it looks at a place.
-inline std::size_t reading_of(Reader reader) { return is_place(reader) ? kReadings : (reader - kPlaces) % kReadings; }
 
 // What that reader sees at the next choice of this class, as a key of contexts; nothing where it sees nothing.
 std::optional<std::uint64_t> read_at(const Sample& sample, const Trail& trail, ClassId choice, Reader reader);
