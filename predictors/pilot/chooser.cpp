@@ -230,8 +230,9 @@ void Chooser::learn_sample(const Standing& standing, OfClass& of, ClassId choice
   if (!options_.sample || standing.sample.rows() == 0) return;
   if (readers(standing.sample) > of.readers.size()) of.readers.resize(readers(standing.sample));
   Advice advice;
+  const Choosing choosing{choice, standing.network.kind_after(standing.network[standing.at])};
   const auto learn = [&](Reader reader) {
-    const auto key = read_at(standing.sample, standing.trail, choice, reader);
+    const auto key = read_at(standing.sample, standing.trail, choosing, reader);
     if (!key) return;
     Counts& counts = context(*key);
     advise(counts, advice);

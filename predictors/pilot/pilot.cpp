@@ -75,7 +75,8 @@ void PilotPredictor::take_turn(NodeId node, const Turn& turn) {
 void PilotPredictor::pass_to(NodeId node) {
   chooser_.learn(standing(), node);
   network_.pass(running_, node, step_);
-  if (const ClassId choice = network_.class_of(network_[node]); choice != kNobody) trail_.enter(choice, node);
+  const Node& passed = network_[node];
+  if (const ClassId choice = network_.class_of(passed); choice != kNobody) trail_.enter(choice, node, passed.kind);
   running_ = node;
   instances_.run(node);
 }

@@ -122,7 +122,7 @@ void Plan::make(const World& world, Trail trail, NodeId running, bool begins, Po
     if (running == kNobody || (steps > 0 && chosen.probability < kLikely)) break;
     const Node& node = world.network[running];
     const ClassId choice = world.network.class_of(node);
-    if (choice != kNobody) trail.enter(choice, running);
+    if (choice != kNobody) trail.enter(choice, running, node.kind);
     if (running != world.step_node) {
       at = add(world, running, at);
       continue;
