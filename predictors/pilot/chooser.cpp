@@ -100,11 +100,9 @@ void Chooser::mix_advice() {
 
 // What mostly came there; kNobody where nothing did, or now this and now that.
 NodeId Chooser::mostly(const Standing& standing, std::uint64_t key) const {
-  const auto at = contexts_.find(key);
-  if (at == contexts_.end()) return kNobody;
   Count most;
   std::uint32_t all = 0;
-  for (const Count& way : at->second) {
+  for (const Count& way : contexts_.find(key)) {
     all += way.count;
     if (way.count > most.count) most = way;
   }
@@ -186,15 +184,15 @@ void Chooser::learn(const Standing& standing, NodeId node) {
     learn_kinds(standing, way);
   }
   learn_sample(standing, of, choice, to, way);
-  for (std::size_t order = 0; order <= bounds().orders; ++order) count(context(markov_key(standing, order)), to);
-  count(context(times_key(standing)), to);
+  for (std::size_t order = 0; order <= bounds().orders; ++order) count(markov_key(standing, order), to);
+  count(times_key(standing), to);
   ++of.choices;
 }
 
 void Chooser::learn_kinds(const Standing& standing, std::size_t way) {
   if (options_.idioms == IdiomUse::kOff) return;
   for (std::size_t order = 0; order < kKindOrders; ++order) {
-    count(context(kinds_, kind_key(standing, order, count_, options_.idioms), bounds().kinds), kind_[way]);
+    kinds_.count(kind_key(standing, order, count_, options_.idioms), kind_[way], bounds().kinds);
   }
 }
 
@@ -234,10 +232,9 @@ void Chooser::learn_sample(const Standing& standing, OfClass& of, ClassId choice
   const auto learn = [&](Reader reader) {
     const auto key = read_at(standing.sample, standing.trail, choosing, reader);
     if (!key) return;
-    Counts& counts = context(*key);
-    advise(counts, advice);
+    advise(*key, advice);
     if (way < count_ && advice.any) judge(of.readers[reader], advice, way);
-    count(counts, to);
+    count(*key, to);
   };
   const std::uint64_t age = of.choices % kAnew;
   const bool is_told = told(of);
@@ -277,39 +274,12 @@ void Chooser::pick_best(OfClass& of) const {
   }
 }
 
-Chooser::Counts& Chooser::context(Contexts& contexts, std::uint64_t key, std::size_t most) {
-  if (contexts.size() >= most) forget(contexts, most);
-  return contexts[key];
-}
-
-void Chooser::count(Counts& counts, Symbol to) {
-  for (Count& way : counts) {
-    if (way.to != to) continue;
-    if (++way.count < kCountMax) return;
-    for (Count& each : counts) each.count = (each.count + 1) / 2;
-    return;
-  }
-  if (counts.size() < kWaysMax) counts.push_back({to, 1});
-}
-
-// What came seldom goes.
-void Chooser::forget(Contexts& contexts, std::size_t most) {
-  while (contexts.size() >= most / 4 * 3) {
-    for (auto context = contexts.begin(); context != contexts.end();) {
-      Counts& counts = context->second;
-      for (Count& way : counts) way.count /= 2;
-      std::erase_if(counts, [](const Count& way) { return way.count == 0; });
-      context = counts.empty() ? contexts.erase(context) : std::next(context);
-    }
-  }
-}
-
 Bytes Chooser::table_bytes() const {
-  constexpr std::size_t kContext = sizeof(std::uint64_t) + sizeof(Counts) + 2 * sizeof(Count) + 2 * sizeof(void*);
-  std::size_t bytes = (contexts_.size() + kinds_.size()) * kContext + classes_.size() * sizeof(OfClass);
+  std::size_t bytes = classes_.size() * sizeof(OfClass);
   for (const OfClass& of : classes_) bytes += of.readers.size() * sizeof(Quality);
   bytes += sorts_.size() * sizeof(OfSort);
-  return static_cast<Bytes>(bytes + nodes_.size() * (sizeof(Qualities) + kRules + sizeof(std::uint32_t)));
+  return contexts_.bytes() + kinds_.bytes() +
+         static_cast<Bytes>(bytes + nodes_.size() * (sizeof(Qualities) + kRules + sizeof(std::uint32_t)));
 }
 
 }  // namespace outsize::pilot

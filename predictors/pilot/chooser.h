@@ -22,9 +22,9 @@
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
+#include "predictors/pilot/contexts.h"
 #include "predictors/pilot/kinds.h"
 #include "predictors/pilot/readers.h"
 #include "predictors/pilot/standing.h"
@@ -73,7 +73,7 @@ class Chooser {
   const Score& score() const { return score_; }
 
  private:
-  static constexpr std::size_t kWaysMax = 64;
+  static constexpr std::size_t kWaysMax = Contexts::kWaysMax;
   struct Bounds {
     std::size_t contexts, kinds;  // contexts of kinds
     std::size_t orders;           // choices back
@@ -89,7 +89,7 @@ class Chooser {
   };
   static constexpr std::uint32_t kMemory = 48;  // of a quality: choices
   static constexpr std::uint32_t kMemoryOfSort = 512;
-  static constexpr std::uint32_t kCountMax = 64;
+  static constexpr std::uint32_t kCountMax = Contexts::kCountMax;
   static constexpr float kWeightMax = 4;
   static constexpr float kFaint = 0.05F;  // of less weight no adviser is heard
 
@@ -124,12 +124,6 @@ class Chooser {
   static constexpr Symbol kRelative = 1U << 31;
   static Symbol symbol_of(const Network& network, NodeId node);
   static NodeId node_of(const Standing& standing, Symbol symbol);
-  struct Count {
-    Symbol to = 0;
-    std::uint32_t count = 0;
-  };
-  using Counts = std::vector<Count>;
-  using Contexts = std::unordered_map<std::uint64_t, Counts>;
 
   static void save(ModelWriter& out, const Quality& quality);
   static void load(ModelReader& in, Quality& quality);
@@ -173,10 +167,7 @@ class Chooser {
   void pick_best(OfClass& of) const;
   static bool told(const OfClass& of);
   static bool better(const OfClass& of, Reader a, Reader b);
-  static Counts& context(Contexts& contexts, std::uint64_t key, std::size_t most);
-  Counts& context(std::uint64_t key) { return context(contexts_, key, bounds().contexts); }
-  static void count(Counts& counts, Symbol to);
-  static void forget(Contexts& contexts, std::size_t most);
+  void count(std::uint64_t key, Symbol to) { contexts_.count(key, to, bounds().contexts); }
   OfClass& of_class(ClassId choice);
   Qualities& of_node(NodeId node);
   // Of the choice that is thought about.

@@ -24,8 +24,7 @@ const std::array<float, kCounts> kLogOfCount = [] {
 // Without what is common to all ways, which a softmax does not see.
 void Chooser::advise(std::uint64_t key, Advice& out) const {
   static_assert(kLogOfCount.size() == kCountMax + 1);
-  const auto at = contexts_.find(key);
-  advise(at == contexts_.end() ? std::span<const Count>() : at->second, out);
+  advise(contexts_.find(key), out);
 }
 
 void Chooser::advise(std::span<const Count> counts, Advice& out) const {
@@ -73,8 +72,7 @@ void Chooser::hear_kinds(const Standing& standing, ClassId choice, bool all) {
   for (std::size_t i = 0; i < count_; ++i) kind_[i] = kind_of_way(standing, to_[i], latest, options_.idioms);
   for (std::size_t order = 0; order < kKindOrders; ++order) {
     if (!all && !heard(advices[order])) continue;
-    const auto at = kinds_.find(kind_key(standing, order, count_, options_.idioms));
-    advise_kinds(at == kinds_.end() ? std::span<const Count>() : at->second, advices[order]);
+    advise_kinds(kinds_.find(kind_key(standing, order, count_, options_.idioms)), advices[order]);
   }
 }
 

@@ -34,15 +34,12 @@ void Chooser::save(ModelWriter& out, std::size_t nodes) const {
 }
 
 void Chooser::save_contexts(ModelWriter& out, const Contexts& contexts) {
-  std::vector<std::uint64_t> keys;
-  keys.reserve(contexts.size());
-  for (const auto& [key, counts] : contexts) keys.push_back(key);
-  std::sort(keys.begin(), keys.end());
+  const std::vector<std::uint64_t> keys = contexts.keys();
   out.number(keys.size());
   std::uint64_t before = 0;
   for (const std::uint64_t key : keys) {
     out.number(key - std::exchange(before, key));
-    const Counts& counts = contexts.at(key);
+    const std::span<const Count> counts = contexts.find(key);
     out.number(counts.size());
     for (const Count& way : counts) {
       out.number(way.to);
@@ -122,25 +119,26 @@ void Chooser::load_nodes(ModelReader& in, std::size_t nodes) {
 
 void Chooser::load_contexts(ModelReader& in, Contexts& table, std::size_t most) {
   const std::size_t contexts = in.count(most, "too many contexts");
-  table.reserve(contexts);
+  std::vector<Count> counts;
   std::uint64_t key = 0;
   for (std::size_t i = 0; i < contexts && in.ok(); ++i) {
     const std::uint64_t further = in.any();
     if (further > UINT64_MAX - key || (i > 0 && further == 0)) in.refuse("contexts are out of order");
     key += further;
-    Counts& counts = table[key];
     counts.resize(in.count(kWaysMax, "too many ways"));
     for (Count& way : counts) {
       way.to = static_cast<Symbol>(in.number(UINT32_MAX, "there is no such node"));
       way.count = static_cast<std::uint32_t>(in.number(kCountMax, "a way that is gone too often"));
     }
+    if (counts.empty()) in.refuse("a context without ways");
+    else table.put(key, counts);
   }
 }
 
 void Chooser::check_ways(ModelReader& in, const Contexts& contexts, std::size_t nodes) {
   const auto is_none = [nodes](const Count& way) { return (way.to & kRelative) == 0 && way.to >= nodes; };
-  for (const auto& [key, counts] : contexts) {
-    if (std::ranges::any_of(counts, is_none)) in.refuse("there is no such node");
+  for (const std::uint64_t key : contexts.keys()) {
+    if (std::ranges::any_of(contexts.find(key), is_none)) in.refuse("there is no such node");
   }
 }
 
