@@ -227,24 +227,29 @@ void Chooser::learn_sample(const Standing& standing, OfClass& of, ClassId choice
   constexpr std::uint64_t kNew = 64, kPlacesNew = 256, kNowAndThen = 8, kAnew = 1024;
   if (!options_.sample || standing.sample.rows() == 0) return;
   if (readers(standing.sample) > of.readers.size()) of.readers.resize(readers(standing.sample));
-  Advice advice;
   const Choosing choosing{choice, standing.network.kind_after(standing.network[standing.at])};
-  const auto learn = [&](Reader reader) {
+  read_.clear();
+  const auto read = [&](Reader reader) {
     const auto key = read_at(standing.sample, standing.trail, choosing, reader);
     if (!key) return;
-    advise(*key, advice);
-    if (way < count_ && advice.any) judge(of.readers[reader], advice, way);
-    count(*key, to);
+    contexts_.prefetch(*key);
+    read_.push_back({reader, *key});
   };
   const std::uint64_t age = of.choices % kAnew;
   const bool is_told = told(of);
   const Reader from = age < kPlacesNew && !is_told ? 0 : kPlaces;
   const bool all = age < kNew || (age % kNowAndThen == 0 && !is_told);
   const Reader end = all ? readers(standing.sample) : kPlaces;
-  for (Reader reader = from; reader < end; ++reader) learn(reader);
+  for (Reader reader = from; reader < end; ++reader) read(reader);
   const std::span heard = std::span(of.best).first(bounds().readers);
   for (const Reader best : heard) {
-    if (best != kNoReader && (best < from || best >= end)) learn(best);
+    if (best != kNoReader && (best < from || best >= end)) read(best);
+  }
+  Advice advice;
+  for (const auto& [reader, key] : read_) {
+    advise(key, advice);
+    if (way < count_ && advice.any) judge(of.readers[reader], advice, way);
+    count(key, to);
   }
   if (all) pick_best(of);
   else std::sort(heard.begin(), heard.end(), [&of](Reader a, Reader b) { return better(of, a, b); });

@@ -22,6 +22,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "predictors/pilot/contexts.h"
@@ -202,6 +203,7 @@ class Chooser {
   std::size_t count_ = 0;
   std::size_t sort_ = 0;
   std::vector<std::uint32_t> index_;  // by node: in to_, where it is there
+  std::vector<std::pair<Reader, std::uint64_t>> read_;  // what readers see: keys, all of them known before one is looked at
   std::array<Advice, kHeard> advice_;
   std::array<float, kWaysMax> chance_{};
 };

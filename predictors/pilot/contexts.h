@@ -27,6 +27,10 @@ class Contexts {
 
   // Empty where nothing followed yet. Valid until something is counted.
   std::span<const Count> find(std::uint64_t key) const;
+  // It will be looked at: many looks at once cost hardly more than one.
+  void prefetch(std::uint64_t key) const {
+    if (!slots_.empty()) __builtin_prefetch(&slots_[static_cast<std::size_t>(key) & (slots_.size() - 1)]);
+  }
   // `to` followed; of a table that holds at most `most` contexts.
   void count(std::uint64_t key, std::uint32_t to, std::size_t most);
   // As a saved model has it: at least one way, at most kWaysMax; in place of what was counted there.
