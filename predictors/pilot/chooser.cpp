@@ -1,7 +1,9 @@
 #include "predictors/pilot/chooser.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <numeric>
 #include <span>
 #include <utility>
 
@@ -221,6 +223,22 @@ void Chooser::descend(std::size_t way) {
   }
 }
 
+// Places of a long sequence that are still worth trying: of many only the better half goes on, again and again (successive
+// halving: Karnin, Koren and Somekh, 2013).
+void Chooser::halve_places(OfClass& of, std::uint64_t age) {
+  constexpr std::uint64_t kFirst = 32;
+  if (age == 0 || of.places.empty()) {
+    of.places.resize(kPlaces);
+    std::iota(of.places.begin(), of.places.end(), Reader{0});
+  }
+  if (age < kFirst || !std::has_single_bit(age)) return;
+  const auto left = static_cast<std::ptrdiff_t>(std::min<std::size_t>(of.places.size(), 8 * kPlaces / age));
+  const auto is_better = [&of](Reader a, Reader b) { return better(of, a, b); };
+  std::nth_element(of.places.begin(), of.places.begin() + left, of.places.end(), is_better);
+  of.places.resize(static_cast<std::size_t>(left));
+  std::sort(of.places.begin(), of.places.end());
+}
+
 // All readers where a class is new, and now and then while nobody is nearly always right; else those that are heard. Places
 // are many: they are tried for so long only.
 void Chooser::learn_sample(const Standing& standing, OfClass& of, ClassId choice, Symbol to, std::size_t way) {
@@ -237,13 +255,18 @@ void Chooser::learn_sample(const Standing& standing, OfClass& of, ClassId choice
   };
   const std::uint64_t age = of.choices % kAnew;
   const bool is_told = told(of);
-  const Reader from = age < kPlacesNew && !is_told ? 0 : kPlaces;
+  const bool with_places = age < kPlacesNew && !is_told;
   const bool all = age < kNew || (age % kNowAndThen == 0 && !is_told);
   const Reader end = all ? readers(standing.sample) : kPlaces;
-  for (Reader reader = from; reader < end; ++reader) read(reader);
+  if (with_places) {
+    halve_places(of, age);
+    for (const Reader place : of.places) read(place);
+  }
+  for (Reader reader = kPlaces; reader < end; ++reader) read(reader);
   const std::span heard = std::span(of.best).first(bounds().readers);
   for (const Reader best : heard) {
-    if (best != kNoReader && (best < from || best >= end)) read(best);
+    const auto is_it = [best](const auto& seen) { return seen.first == best; };
+    if (best != kNoReader && std::none_of(read_.begin(), read_.end(), is_it)) read(best);
   }
   Advice advice;
   for (const auto& [reader, key] : read_) {

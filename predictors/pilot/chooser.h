@@ -114,6 +114,7 @@ class Chooser {
     std::vector<Quality> readers;               // by reader
     std::array<Reader, kBest> best{};           // the best first; kNoReader where there are fewer
     std::uint64_t choices = 0;
+    std::vector<Reader> places;                 // that are still tried; a saved model does without
   };
   struct OfSort {
     std::array<float, kHeard> weights{};  // added to those that all share
@@ -165,6 +166,7 @@ class Chooser {
   // The key under which the `i`-th best reader of a class sees this choice.
   std::optional<std::uint64_t> best_key(const Standing& standing, ClassId choice, const OfClass& of, std::size_t i) const;
   void learn_sample(const Standing& standing, OfClass& of, ClassId choice, Symbol to, std::size_t way);
+  static void halve_places(OfClass& of, std::uint64_t age);
   void pick_best(OfClass& of) const;
   static bool told(const OfClass& of);
   static bool better(const OfClass& of, Reader a, Reader b);
