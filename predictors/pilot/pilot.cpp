@@ -235,7 +235,7 @@ void PilotPredictor::on_step(Nanos now) {
 
 // The first step is told of what is made there once, too: so two are looked at.
 void PilotPredictor::judge_model() {
-  constexpr std::uint64_t kLeast = 25;  // percent: what networks have in common by chance is less
+  constexpr std::uint64_t kLeast = 50;  // percent: what networks have in common by chance is less, also several networks
   if (step_ < 3 || known_.ops == 0) return;
   judging_ = false;
   known_.given_up = known_.known * 100 < known_.ops * kLeast;
