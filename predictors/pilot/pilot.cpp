@@ -167,7 +167,9 @@ void PilotPredictor::make_plan(bool begins) {
   asked_ = true;
   lost_ = 0;
   drift_ = 0;
-  const Plan::World world{network_, tokens_, *table_, sample_, instances_, chooser_, step_node_, ops_, base_type_};
+  const PlanBlocks blocks{static_cast<Bytes>(options_.block) * kMiB, options_.buffers};
+  const Plan::World world{network_,   tokens_, *table_,    sample_, instances_, chooser_,
+                          step_node_, ops_,    base_type_, blocks};
   plan_.make(world, trail_, running_, begins, ops_, plan_ops_);
   on_plan_ = true;
   ++score_.plans;
@@ -178,7 +180,7 @@ void PilotPredictor::make_plan(bool begins) {
 }
 
 void PilotPredictor::foresee(Plan& plan, std::uint32_t ops) {
-  const Plan::World world{network_, tokens_, *table_, sample_, instances_, chooser_, step_node_, ops_, base_type_, 0};
+  const Plan::World world{network_, tokens_, *table_, sample_, instances_, chooser_, step_node_, ops_, base_type_, {}, 0};
   plan.make(world, trail_, running_, false, ops_, ops);
 }
 
