@@ -23,6 +23,8 @@ Result<pilot::PilotOptions> pilot_options(std::string_view settings) {
       {"size", size, kSizeWords},
       {"learn", options.chooser.learn},
       {"requery", options.requery},
+      {"block", options.block, 0, 1U << 16},
+      {"buffers", options.buffers, 0, 64},
       {"early", options.early},
       {"share", options.share, 1, 1U << 20},
       {"skip", options.skip, 0, 1U << 12},

@@ -200,7 +200,7 @@ TEST(PilotModel, OfAnotherVersionItIsRefusedByName) {
   const auto facts = model_facts(model);
   ASSERT_FALSE(facts.ok());
   EXPECT_EQ(facts.error().code, ErrorCode::kUnsupported);
-  EXPECT_EQ(facts.error().what, "the pilot's model has version 4.3, and this outsize reads 3.3");
+  EXPECT_EQ(facts.error().what, "the pilot's model has version 5.3, and this outsize reads 4.3");
 }
 
 TEST(PilotModel, NumbersBeyondTheirBoundsAreRefused) {

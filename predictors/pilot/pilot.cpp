@@ -167,7 +167,9 @@ void PilotPredictor::make_plan(bool begins) {
   asked_ = true;
   lost_ = 0;
   drift_ = 0;
-  const Plan::World world{network_, tokens_, *table_, sample_, instances_, chooser_, step_node_, ops_, base_type_};
+  const PlanBlocks blocks{static_cast<Bytes>(options_.block) * kMiB, options_.buffers};
+  const Plan::World world{network_,   tokens_, *table_,    sample_, instances_, chooser_,
+                          step_node_, ops_,    base_type_, blocks};
   plan_.make(world, trail_, running_, begins, ops_, plan_ops_);
   on_plan_ = true;
   ++score_.plans;
@@ -178,7 +180,7 @@ void PilotPredictor::make_plan(bool begins) {
 }
 
 void PilotPredictor::foresee(Plan& plan, std::uint32_t ops) {
-  const Plan::World world{network_, tokens_, *table_, sample_, instances_, chooser_, step_node_, ops_, base_type_, 0};
+  const Plan::World world{network_, tokens_, *table_, sample_, instances_, chooser_, step_node_, ops_, base_type_, {}, 0};
   plan.make(world, trail_, running_, false, ops_, ops);
 }
 
@@ -235,7 +237,7 @@ void PilotPredictor::on_step(Nanos now) {
 
 // The first step is told of what is made there once, too: so two are looked at.
 void PilotPredictor::judge_model() {
-  constexpr std::uint64_t kLeast = 25;  // percent: what networks have in common by chance is less
+  constexpr std::uint64_t kLeast = 50;  // percent: what networks have in common by chance is less, also several networks
   if (step_ < 3 || known_.ops == 0) return;
   judging_ = false;
   known_.given_up = known_.known * 100 < known_.ops * kLeast;

@@ -136,7 +136,46 @@ void Plan::make(const World& world, Trail trail, NodeId running, bool begins, Po
   open_ = record_.size() == ops;
   world.instances.end_draft();
   record_.finish(at);
+  cut(world);
   outlook_.begin(record_, holder_, false);
+}
+
+void Plan::cut(const World& world) {
+  blocks_ = world.blocks;
+  in_block_.clear();
+  if (!blocks_.any()) return;
+  std::vector<std::uint32_t> last(record_.objects.size(), kNone);  // block that worked on it
+  InBlock block;
+  Bytes bytes = 0;
+  const auto add = [&](std::uint32_t op) {
+    for (std::uint32_t i = record_.ops[op].first_access; i < record_.accesses_end(op); ++i) {
+      const std::uint32_t object = record_.accesses[i];
+      if (std::exchange(last[object], block.number) != block.number) bytes += bytes_of(world, object);
+    }
+  };
+  for (std::uint32_t op = 0; op < record_.size(); ++op) {
+    const Bytes before = bytes;
+    const bool chosen = world.network.class_of(world.network[nodes_[op]]) != kNobody;
+    if (!chosen) add(op);
+    if (op > 0 && (chosen || (blocks_.bytes > 0 && before > 0 && bytes > blocks_.bytes))) {
+      block = {op, block.number + 1};
+      bytes = 0;
+    }
+    add(op);
+    in_block_.push_back(block);
+  }
+}
+
+std::size_t Plan::by_blocks(std::span<Upcoming> out) const {
+  const std::uint32_t next = std::min(place_, size() - 1);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const auto op = static_cast<std::uint32_t>(out[i].position - base_);
+    if (blocks_.buffers > 0 && in_block_[op].number >= in_block_[next].number + blocks_.buffers) return i;
+    if (blocks_.bytes == 0) continue;
+    out[i].position = wanted_at(op);
+    out[i].in = std::max<Nanos>(record_.ops[in_block_[op].begin].at - record_.ops[next].at, 0);
+  }
+  return out.size();
 }
 
 bool Plan::skip_to(NodeId node, std::uint32_t within) {
@@ -166,7 +205,7 @@ Position Plan::next_use(ExtentId id) const {
   if (id >= played_.size() || played_[id].plan != number_ || place_ >= size()) return kNever;
   const std::uint32_t object = played_[id].object;
   const std::uint32_t use = record_.use_from(object, place_);
-  if (use != kNone) return base_ + use;
+  if (use != kNone) return wanted_at(use);
   // It will go by itself then, at no cost.
   const std::uint32_t death = record_.objects[object].death_op;
   return death != kNone && death >= place_ ? base_ + death : kNever;
