@@ -7,6 +7,8 @@ A window of bytes passes through stages. In each stage it takes one of several b
 its own, by what sort of text it is there (the branch of the byte that stands first in its part of the window).
 After each stage it may leave. With `--exits sample` the text decides when: the more different bytes, the
 deeper. With `--exits learned` it leaves once the network is sure enough of its guesses.
+
+`--hint` shows how a program that knows its path ahead may say so (`outsize.hint`).
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument("--seq", type=int, default=256, help="bytes per window (%(default)s)")
     parser.add_argument("--exits", choices=["sample", "learned"], default="sample")
     parser.add_argument("--sure", type=float, default=0.2, help="mean probability at which it leaves (%(default)s)")
+    parser.add_argument("--hint", action="store_true", help="tells outsize each window's path, if text decides")
     parser.add_argument("--lr", type=float, default=0.01)
     parser.add_argument("--momentum", type=float, default=0.9)
     add_common_options(parser, steps=12)
@@ -96,6 +99,21 @@ class AdaptiveDepth(nn.Module):
         # A window of source text mostly has 20 to 44 different bytes: they are spread over the stages.
         return index > (len(window.unique()) - 20) * len(self.stages) // 24
 
+    def path_of(self, window: Tensor) -> dict[str, int]:
+        """The branches that a window will take and where it leaves; none where the network decides that."""
+        if self.sure is not None:
+            return {}
+        stages = range(len(self.stages))
+        leaves = next((index for index in stages if self.leaves(window, index, window)), len(stages))
+        return {"leaves": leaves} | {f"stage {index}": self.branch_of(window, index) for index in range(leaves)}
+
+
+def hinted(model: AdaptiveDepth, window: Tensor) -> Tensor:
+    import outsize  # does nothing where this script runs without it
+
+    outsize.hint(says=model.path_of(window))
+    return model(window)
+
 
 def main() -> None:
     args = parse_args()
@@ -108,7 +126,7 @@ def main() -> None:
         reporter.start_step()
         optimizer.zero_grad()
         windows = byte_windows(text, args.batch, args.seq + 1, generator)
-        scores = torch.stack([model(window[:-1]) for window in windows])
+        scores = torch.stack([hinted(model, window[:-1]) if args.hint else model(window[:-1]) for window in windows])
         loss = nn.functional.cross_entropy(scores.flatten(0, 1), windows[:, 1:].flatten())
         loss.backward()
         optimizer.step()

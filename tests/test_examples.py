@@ -85,6 +85,7 @@ def test_learned_routing_and_other_optimizers_run(root: Path) -> None:
     for routing in ("balanced", "learned"):
         assert len(run(root, "moe", "--tiny", "--routing", routing, "--route-by", "token")["losses"]) == 4
     assert len(run(root, "early_exit", "--tiny", "--exits", "learned", "--sure", "0.005")["losses"]) == 4
+    assert run(root, "early_exit", "--tiny", "--hint")["losses"] == run(root, "early_exit", "--tiny")["losses"]
     assert len(run(root, "unrolled_gan", "--tiny", "--unroll", "learned")["losses"]) == 4
     assert len(run(root, "evoformer", "--tiny", "--recycles", "learned")["losses"]) == 4
     assert len(run(root, "tree_lstm", "--tiny", "--optimizer", "sgd")["losses"]) == 4
