@@ -173,6 +173,7 @@ void Chooser::learn(const Standing& standing, NodeId node) {
   learn_sample(standing, of, choice, to, way);
   for (std::size_t order = 0; order <= Trail::kOrders; ++order) count(context(markov_key(standing, order)), to);
   count(context(times_key(standing)), to);
+  if (const auto like = like_key(standing, choice)) count(context(*like), to);
   ++of.choices;
 }
 

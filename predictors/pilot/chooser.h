@@ -2,7 +2,7 @@
 // et al., HPCA 2024), whose pilot sees the sample, the network's blocks and its base type; the model is ours.
 //
 // Several *advisers* each give every way a probability: what followed after the last 0 to 3 choices; what followed the
-// how-manieth run of this op in the step; what followed where the sample had this value (readers.h; the two ways of
+// how-manieth run of this op in the step; what followed ops as far behind the begin of other branches; what followed where the sample had this value (readers.h; the two ways of
 // reading it that were right most often are heard); the ways whose things were made latest (backward returns in
 // reverse); the next in order of those whose things are there, or were used in this step (optimizers). How often
 // each was right is kept by class of choices. A softmax over ways of their logarithms, weighed by that and by weights
@@ -73,7 +73,7 @@ class Chooser {
   static constexpr std::size_t kWaysMax = 64;
   static constexpr std::size_t kContextsMax = 1U << 18;
   static constexpr std::size_t kBest = 2;  // readers are heard
-  enum Heard : std::size_t { kMarkov = 0, kTimes = 4, kSample = 5, kLatest = 7, kThere = 8, kUsed = 9, kHeard = 10 };
+  enum Heard : std::size_t { kMarkov = 0, kTimes = 4, kLike = 5, kSample = 6, kLatest = 8, kThere = 9, kUsed = 10, kHeard = 11 };
   static constexpr std::uint32_t kMemory = 48;  // of a quality: choices
   static constexpr std::uint32_t kCountMax = 64;
   static constexpr float kWeightMax = 4;
@@ -123,6 +123,7 @@ class Chooser {
   void hear(const Standing& standing, ClassId choice, OfClass& of, bool all);
   std::size_t index_of(Symbol symbol) const;
   static std::uint64_t times_key(const Standing& standing);
+  static std::optional<std::uint64_t> like_key(const Standing& standing, ClassId choice);
   static std::uint64_t made(const Standing& standing, const Node& node);
   void hear_latest(const Standing& standing, Advice& out) const;
   void hear_there(const Standing& standing, Advice& out) const;
@@ -161,7 +162,7 @@ class Chooser {
   // By node: how often in a row a rule pointed at it for nothing. What does not come any more, as an optimizer's ops
   // that make state, is not pointed at for ever.
   std::vector<std::array<std::uint8_t, kRules>> in_vain_;
-  std::array<float, kHeard> weights_{1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+  std::array<float, kHeard> weights_{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
   Score score_;
   // of the choice that is thought about
   std::array<NodeId, kWaysMax> to_{};
