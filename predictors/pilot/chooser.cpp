@@ -188,6 +188,7 @@ void Chooser::learn(const Standing& standing, NodeId node) {
   learn_sample(standing, of, choice, to, way);
   for (std::size_t order = 0; order <= bounds().orders; ++order) count(markov_key(standing, order), to);
   count(times_key(standing), to);
+  if (const auto like = like_key(standing, choice)) count(*like, to);
   ++of.choices;
 }
 

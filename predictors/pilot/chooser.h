@@ -2,10 +2,11 @@
 // et al., HPCA 2024), whose pilot sees the sample, the network's blocks and its base type; the model is ours.
 //
 // Several *advisers* each give every way a probability: what followed after the last 0 to 3 choices; what followed the
-// how-manieth run of this op in the step; what followed where the sample had this value (readers.h; the two ways of
-// reading it that were right most often are heard); the ways whose things were made latest (backward returns in
-// reverse); the next in order of those whose things are there, or were used in this step (optimizers); which kind of
-// way followed such kinds of work, in whatever network (kinds.h). How often each was right is kept by class of choices.
+// how-manieth run of this op in the step; what followed ops as far behind the begin of other branches; what followed
+// where the sample had this value (readers.h; the two ways of reading it that were right most often are heard); the ways
+// whose things were made latest (backward returns in reverse); the next in order of those whose things are there, or
+// were used in this step (optimizers); which kind of way followed such kinds of work, in whatever network (kinds.h). How
+// often each was right is kept by class of choices.
 // A softmax over ways of their logarithms, weighed by that and by weights that all choices of all networks share,
 // decides; the weights learn by gradient descent from every choice that is seen: a mixture of context models as in
 // lossless compression (Mahoney, Adaptive weighing of context models, 2005).
@@ -86,7 +87,8 @@ class Chooser {
                                                   {kContextsMax, kKindsMax, Trail::kOrders, kBest}}};
   const Bounds& bounds() const { return kBounds[static_cast<std::size_t>(options_.size)]; }
   enum Heard : std::size_t {
-    kMarkov = 0, kTimes = 4, kSample = 5, kLatest = kSample + kBest, kThere, kUsed, kKind, kHeard = kKind + kKindOrders
+    kMarkov = 0, kTimes = 4, kLike, kSample, kLatest = kSample + kBest, kThere, kUsed, kKind,
+    kHeard = kKind + kKindOrders
   };
   static constexpr std::uint32_t kMemory = 48;  // of a quality: choices
   static constexpr std::uint32_t kMemoryOfSort = 512;
@@ -142,6 +144,7 @@ class Chooser {
   void hear(const Standing& standing, ClassId choice, OfClass& of, bool all);
   std::size_t index_of(Symbol symbol) const;
   static std::uint64_t times_key(const Standing& standing);
+  static std::optional<std::uint64_t> like_key(const Standing& standing, ClassId choice);
   static std::uint64_t made(const Standing& standing, const Node& node);
   void hear_latest(const Standing& standing, Advice& out) const;
   void hear_there(const Standing& standing, Advice& out) const;

@@ -95,6 +95,15 @@ std::uint64_t Chooser::times_key(const Standing& standing) {
   return mix(mix(standing.at, std::min(standing.instances.times(standing.at), kTimesMax)), 8);
 }
 
+// What ops like this one share: they stand as far behind the anchor of another branch. Anchors are like nothing.
+std::optional<std::uint64_t> Chooser::like_key(const Standing& standing, ClassId choice) {
+  const Node& at = standing.network[standing.at];
+  if (at.relative == 0) return std::nullopt;
+  const NodeId before = standing.trail.chosen(0);
+  const Symbol last = before == kNobody ? 0 : symbol_of(standing.network, before);
+  return mix(mix(mix(choice, at.relative), (last & kRelative) != 0 ? last : 0), 9);
+}
+
 std::optional<std::uint64_t> Chooser::best_key(const Standing& standing, ClassId choice, const OfClass& of,
                                                std::size_t i) const {
   if (!options_.sample || of.best[i] >= of.readers.size()) return std::nullopt;
@@ -190,6 +199,10 @@ void Chooser::hear(const Standing& standing, ClassId choice, OfClass& of, bool a
   }
   if (!options_.markov) advice_[kTimes].weight = 0;
   if (all || advice_[kTimes].weight > kFaint) advise(times_key(standing), advice_[kTimes]);
+  const auto like = options_.markov ? like_key(standing, choice) : std::nullopt;
+  advice_[kLike].any = false;
+  if (!like) advice_[kLike].weight = 0;
+  if (like && (all || advice_[kLike].weight > kFaint)) advise(*like, advice_[kLike]);
   for (std::size_t i = 0; i < kBest; ++i) {
     Advice& advice = advice_[kSample + i];
     const auto key = i < bounds().readers ? best_key(standing, choice, of, i) : std::nullopt;

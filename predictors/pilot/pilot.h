@@ -4,9 +4,9 @@
 // Every op has a token (tokens.h) and with it a node of the network (network.h). A *plan* is a row of nodes that will
 // run: from the running op on, way by way, as the chooser says, with what they work on, bear and see die (plan.h). It is
 // made when a sample has come, where the step has left the plan for good, where ops work on other extents than it says, and
-// when half of it has run. The next one is
-// twice as long where plans come true, and half as long where one did not. Plans take about a share of the step's
-// time. What a plan does not tell is taken to be needed the later, the longer ago it was used.
+// when half of it has run. The next one is twice as long where plans come true, and half as long where one did not. Plans
+// take about a share of the step's time. What a plan does not tell is taken to be needed the later, the longer ago it was
+// used.
 //
 // Costs: on_op O(operands); a plan O(its ops); next_use O(log uses). For programs whose ops are one row; where threads
 // run ops at once, foresight suffers and nothing else.
