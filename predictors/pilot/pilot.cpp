@@ -93,6 +93,7 @@ void PilotPredictor::on_op(const OpEvent& op) {
   for (const ExtentId id : op.extents) {
     seen(id).used_at = ops_;
     if (!shared(id)) operands_.push_back(id);
+    else shared_.use(id, ops_);
   }
   const Turn turn = graph_.turn(running_node(op.graph), [this](NodeId maker) { return network_[maker].token; });
   const Token token = tokens_.on_op(kind_of(op.site), operands_, op.in_backward, turn);
@@ -174,7 +175,7 @@ void PilotPredictor::make_plan(bool begins) {
   surprises_ = 0;
   drift_ = 0;
   const PlanBlocks blocks{static_cast<Bytes>(options_.block) * kMiB, options_.buffers};
-  const Plan::World world{network_,   tokens_, *table_,    sample_, instances_, chooser_,
+  const Plan::World world{network_,   tokens_, *table_,    sample_, instances_, chooser_, shared_,
                           step_node_, ops_,    base_type_, blocks};
   plan_.make(world, trail_, running_, begins, ops_, plan_ops_);
   on_plan_ = true;
@@ -186,7 +187,7 @@ void PilotPredictor::make_plan(bool begins) {
 }
 
 void PilotPredictor::foresee(Plan& plan, std::uint32_t ops) {
-  const Plan::World world{network_, tokens_, *table_, sample_, instances_, chooser_, step_node_, ops_, base_type_, {}, 0};
+  const Plan::World world{network_, tokens_, *table_, sample_, instances_, chooser_, shared_, step_node_, ops_, base_type_, {}, 0};
   plan.make(world, trail_, running_, false, ops_, ops);
 }
 
@@ -215,6 +216,7 @@ void PilotPredictor::on_death(ExtentId id, Bytes bytes) {
   alive_ -= bytes;
   if (shared(id)) {
     pooled_died_ += bytes;
+    shared_.die(id);
   } else {
     const ThingId thing = thing_of(id);
     died_bytes_ += bytes;
@@ -232,6 +234,7 @@ void PilotPredictor::on_step(Nanos now) {
   pass_to(step_node_);
   tokens_.on_step();
   instances_.clear();
+  shared_.clear();
   graph_.clear();
   trail_.begin_sample();
   ++step_;
@@ -280,6 +283,7 @@ void PilotPredictor::forget_network() {
   trail_ = Trail{};
   plan_ = Plan{};
   instances_.clear();
+  shared_.clear();
   graph_.clear();
   operands_.clear();
   things_.clear();

@@ -104,6 +104,7 @@ class PilotPredictor final : public Predictor {
   PilotOptions options_;
   Tokens tokens_;
   Network network_;
+  SharedSpans shared_;
   Instances instances_;
   Trail trail_;
   Sample sample_;

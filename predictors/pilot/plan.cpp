@@ -42,6 +42,20 @@ void Plan::use(const World& world, const Node& node) {
   }
 }
 
+// What small storages share comes with what backward returns to. Told once in a while: it stays that long.
+void Plan::use_shared(const World& world, const Node& node) {
+  constexpr std::uint32_t kAgain = 32;
+  const Instance* const made = world.instances.top(node.returns_to);
+  if (made == nullptr || made->planned) return;
+  world.shared.at(made->since, [&](ExtentId id) {
+    const std::uint32_t object = object_of(id), op = record_.size() - 1;
+    if (object >= told_.size()) told_.resize(object + 1 + object / 2, 0);
+    if (told_[object] > op) return;
+    told_[object] = op + kAgain;
+    record_.accesses.push_back(object);
+  });
+}
+
 Bytes Plan::bytes_of(const World& world, std::uint32_t object) const {
   const ExtentId id = holder_[object];
   return id == kNoExtent ? record_.objects[object].bytes : world.table[id].bytes;
@@ -77,6 +91,7 @@ void Plan::begin(const World& world, NodeId running, bool begins, Position next)
   record_.clear(0);
   nodes_.clear();
   holder_.clear();
+  told_.clear();
   pooled_ = 0;
   place_ = 1;
   base_ = next - 1;
@@ -99,7 +114,10 @@ Nanos Plan::add(const World& world, NodeId id, Nanos at) {
                          static_cast<std::uint32_t>(record_.births.size()), 0});
   nodes_.push_back(id);
   world.instances.run(id);
-  if (node.returns_to != kNobody) world.instances.pop(node.returns_to);
+  if (node.returns_to != kNobody) {
+    use_shared(world, node);
+    world.instances.pop(node.returns_to);
+  }
   use(world, node);
   change(world, node, op);
   make_graph_node(world, node, op);

@@ -6,6 +6,7 @@
 
 #include "core/plan/predictor.h"
 #include "predictors/pilot/chooser.h"
+#include "predictors/pilot/shared_spans.h"
 #include "predictors/steps/outlook.h"
 #include "predictors/steps/step_record.h"
 
@@ -28,6 +29,7 @@ class Plan {
     const Sample& sample;
     Instances& instances;  // a draft is made of them and given up
     Chooser& chooser;
+    const SharedSpans& shared;
     NodeId step_node = kNobody;  // stands for the end of a step
     std::uint64_t op = 0;  // that runs
     BaseType base = BaseType::kPlain;
@@ -82,6 +84,7 @@ class Plan {
   std::uint32_t object_of(ExtentId id);
   std::uint32_t resolve(const World& world, ThingId thing);
   void use(const World& world, const Node& node);
+  void use_shared(const World& world, const Node& node);
   void change(const World& world, const Node& node, std::uint32_t op);
   void cut(const World& world);
   std::size_t by_blocks(std::span<Upcoming> out) const;
@@ -99,6 +102,7 @@ class Plan {
   std::vector<InBlock> in_block_;  // by op; empty where nobody asks
   std::vector<Played> played_;     // by extent
   std::vector<ExtentId> holder_;   // by object, while it is made
+  std::vector<std::uint32_t> told_;  // by object, while it is made: until that op it need not be told again
   std::uint64_t number_ = 1;       // of plans so far; 0: of none
   Bytes pooled_ = 0;               // that the plan's ops so far will bear, beyond whole extents
   bool open_ = false;              // it might have been longer
