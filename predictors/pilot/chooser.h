@@ -2,8 +2,8 @@
 // et al., HPCA 2024), whose pilot sees the sample, the network's blocks and its base type; the model is ours.
 //
 // Several *advisers* each give every way a probability: what followed after the last 0 to 3 choices; what followed the
-// how-manieth run of this op in the step; what followed ops as far behind the begin of other branches; what followed where the sample had this value (readers.h; the two ways of
-// reading it that were right most often are heard); the ways whose things were made latest (backward returns in
+// how-manieth run of this op in the step; what followed ops as far behind the begin of other branches;
+// what followed where the sample had this value (readers.h; the two ways of reading it that were right most often are heard); the ways whose things were made latest (backward returns in
 // reverse); the next in order of those whose things are there, or were used in this step (optimizers). How often
 // each was right is kept by class of choices. A softmax over ways of their logarithms, weighed by that and by weights
 // that all choices of all networks share, decides; the weights learn by gradient descent from every choice that is
