@@ -6,6 +6,7 @@ namespace outsize::pilot {
 namespace {
 
 constexpr Nanos kPlanOpNanos = 60;  // what planning an op takes, about
+constexpr std::uint32_t kSurprises = 4;  // after which a plan that foresees the ops is made anew all the same
 constexpr Nanos kCreditMax = 10'000'000;
 
 }  // namespace
@@ -111,7 +112,9 @@ void PilotPredictor::on_op(const OpEvent& op) {
 
 void PilotPredictor::use(NodeId node, bool backward) {
   things_.clear();
+  const bool planned = plan_.next_is(node);
   for (const ExtentId id : operands_) {
+    if (planned && plan_.next_use(id) + 1 != ops_) ++surprises_;
     const ThingId thing = thing_of(id);
     if (thing == kNobody) continue;
     things_.push_back(thing);
@@ -136,6 +139,8 @@ void PilotPredictor::follow(NodeId node) {
     ++score_.foreseen;
     plan_.advance();
     lost_ = 0;
+    // The ops are as planned, and what they work on is not: what the plan says of extents is not worth much any more.
+    if (surprises_ >= kSurprises && may_ask_again()) return make_plan(true);
     if (!plan_.mostly_run() || !may_ask_again()) return;
     plan_ops_ = std::min(plan_ops_ * 2, options_.plan_ops_max);
     if (plan_.size() - plan_.place() > options_.plan_ops_max / 2) return;
@@ -166,6 +171,7 @@ void PilotPredictor::make_plan(bool begins) {
   if (!options_.requery) plan_ops_ = options_.plan_ops_max;
   asked_ = true;
   lost_ = 0;
+  surprises_ = 0;
   drift_ = 0;
   const PlanBlocks blocks{static_cast<Bytes>(options_.block) * kMiB, options_.buffers};
   const Plan::World world{network_,   tokens_, *table_,    sample_, instances_, chooser_,

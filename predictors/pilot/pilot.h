@@ -3,7 +3,8 @@
 //
 // Every op has a token (tokens.h) and with it a node of the network (network.h). A *plan* is a row of nodes that will
 // run: from the running op on, way by way, as the chooser says, with what they work on, bear and see die (plan.h). It is
-// made when a sample has come, where the step has left the plan for good, and when half of it has run. The next one is
+// made when a sample has come, where the step has left the plan for good, where ops work on other extents than it says, and
+// when half of it has run. The next one is
 // twice as long where plans come true, and half as long where one did not. Plans take about a share of the step's
 // time. What a plan does not tell is taken to be needed the later, the longer ago it was used.
 //
@@ -130,6 +131,7 @@ class PilotPredictor final : public Predictor {
   Nanos credit_ = 0;
   std::uint32_t plan_ops_ = 0;     // how long the next plan is
   Position drift_ = 0;             // of positions told
+  std::uint32_t surprises_ = 0;    // operands of planned ops that the plan did not foresee
   std::uint32_t lost_ = 0;         // ops since the step left the plan
   bool on_plan_ = false;           // the running op is as planned
   bool asked_ = false;             // for a plan, since the step began
