@@ -9,11 +9,22 @@
 namespace outsize {
 
 Result<pilot::PilotOptions> pilot_options(std::string_view settings) {
+  constexpr const char* kIdiomWords[] = {"on", "off", "onehot"};
+  constexpr const char* kSizeWords[] = {"small", "medium", "large"};
   pilot::PilotOptions options;
+  auto idioms = static_cast<std::uint32_t>(options.chooser.idioms);
+  auto size = static_cast<std::uint32_t>(options.chooser.size);
   const Setting known[] = {
       {"sample", options.chooser.sample},
       {"markov", options.chooser.markov},
       {"rules", options.chooser.rules},
+      {"idioms", idioms, kIdiomWords},
+      {"base", options.chooser.base},
+      {"size", size, kSizeWords},
+      {"learn", options.chooser.learn},
+      {"requery", options.requery},
+      {"block", options.block, 0, 1U << 16},
+      {"buffers", options.buffers, 0, 64},
       {"early", options.early},
       {"share", options.share, 1, 1U << 20},
       {"skip", options.skip, 0, 1U << 12},
@@ -23,6 +34,8 @@ Result<pilot::PilotOptions> pilot_options(std::string_view settings) {
   if (const auto wrong = read_settings(settings, known)) {
     return refuse_setting("pilot", *wrong, known_settings(known)).error;
   }
+  options.chooser.idioms = static_cast<pilot::IdiomUse>(idioms);
+  options.chooser.size = static_cast<pilot::ChooserSize>(size);
   return options;
 }
 

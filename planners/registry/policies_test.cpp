@@ -43,14 +43,15 @@ TEST(Policies, SettingsStandBehindAColon) {
   ExtentTable table;
   for (const char* name : {"deepum:", "deepum:chaining=off", "deepum:degree=8,rows=128,pre-eviction=on", "weights:",
                            "weights:solver=greedy-star", "weights:moves=weights,solver=single", "pilot",
-                           "pilot:sample=off,ops=2048", "auto", "auto:margin=10,rest=64"}) {
+                           "pilot:sample=off,ops=2048", "pilot:idioms=onehot,base=off,size=small,learn=off,requery=off", "pilot:block=64,buffers=2",
+                           "auto", "auto:margin=10,rest=64"}) {
     EXPECT_NE(make_policy(name, table).planner, nullptr) << name;
   }
   for (const char* name : {"deepum:chaining", "deepum:chaining=maybe", "deepum:degree=0", "deepum:degree=8x",
                            "deepum:degree=", "deepum:size=3", "deepum:degree=8,", "deepum:degree=99999999999", ":degree=8",
                            "lookahead:degree=8", "lookahead:", "deepu:degree=8", "weights:solver",
                            "weights:solver=best", "weights:moves=all,", "weights:greedy", "pilot:ops=1", "pilot:share=0",
-                           "auto:margin=0", "auto:pilot"}) {
+                           "pilot:idioms=some", "pilot:size=huge", "auto:margin=0", "auto:pilot"}) {
     EXPECT_EQ(make_policy(name, table).planner, nullptr) << name;
   }
 }

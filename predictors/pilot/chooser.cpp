@@ -1,25 +1,13 @@
 #include "predictors/pilot/chooser.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <numeric>
+#include <span>
 #include <utility>
 
-#include "predictors/pilot/mix.h"
-
 namespace outsize::pilot {
-namespace {
-
-constexpr float kSurely = 4;  // logarithm of how much more a rule gives the way it points at
-constexpr std::size_t kCounts = 65;
-
-// Logarithms of counts, with a little for what never came.
-const std::array<float, kCounts> kLogOfCount = [] {
-  std::array<float, kCounts> logs;
-  for (std::size_t i = 0; i < kCounts; ++i) logs[i] = std::log(static_cast<float>(i) + 0.05F);
-  return logs;
-}();
-
-}  // namespace
 
 Chooser::OfClass& Chooser::of_class(ClassId choice) {
   if (choice >= classes_.size()) classes_.resize(choice + 1);
@@ -84,154 +72,17 @@ std::size_t Chooser::ways(const Standing& standing) {
   return count;
 }
 
-float Chooser::weight_of(const Quality& quality) {
-  const auto asked = static_cast<float>(quality.asked);
-  return std::max(0.0F, -std::log(1.02F - quality.right * asked / (asked + 1)));
+void Chooser::be_of_sort(const Standing& standing) {
+  sort_ = sort_of(standing, options_.base, options_.idioms);
+  if (sort_ >= sorts_.size()) sorts_.resize(sort_ + 1);
 }
 
-// Without what is common to all ways, which a softmax does not see.
-void Chooser::advise(std::uint64_t key, Advice& out) const {
-  static_assert(kLogOfCount.size() == kCountMax + 1);
-  const auto at = contexts_.find(key);
-  advise(at == contexts_.end() ? std::span<const Count>() : at->second, out);
-}
-
-void Chooser::advise(std::span<const Count> counts, Advice& out) const {
-  out.any = !counts.empty();
-  if (!out.any) {
-    out.weight = 0;
-    return;
-  }
-  std::fill_n(out.log.begin(), count_, kLogOfCount[0]);
-  for (const Count& way : counts) {
-    const std::size_t index = index_of(way.to);
-    if (index < count_) out.log[index] = kLogOfCount[std::min(way.count, kCountMax)];
-  }
-}
-
-void Chooser::point_at(std::size_t way, Advice& out) const {
-  out.points_at = way;
-  out.any = way < count_;
-  if (!out.any) out.weight = 0;
-  std::fill_n(out.log.begin(), count_, 0.0F);
-  if (way < count_) out.log[way] = kSurely;
-}
-
-std::uint64_t Chooser::markov_key(const Standing& standing, std::size_t order) const {
-  std::uint64_t key = mix(standing.at, order);
-  for (std::size_t i = 0; i < order; ++i) key = mix(key, standing.trail.chosen(i));
-  return key;
-}
-
-std::uint64_t Chooser::times_key(const Standing& standing) {
-  constexpr std::uint32_t kTimesMax = 3;
-  return mix(mix(standing.at, std::min(standing.instances.times(standing.at), kTimesMax)), 8);
-}
-
-std::optional<std::uint64_t> Chooser::best_key(const Standing& standing, ClassId choice, const OfClass& of,
-                                               std::size_t i) const {
-  if (!options_.sample || of.best[i] >= of.readers.size()) return std::nullopt;
-  return read_at(standing.sample, standing.trail, choice, of.best[i]);
-}
-
-// When what backward returns to with `node` was made or used by forward. Autograd's nodes tell, else weights,
-// where there are any: on the rest another may work as well.
-std::uint64_t Chooser::made(const Standing& standing, const Node& node) {
-  if (node.returns_to != kNobody) {
-    const Instance* const top = standing.instances.top(node.returns_to);
-    return top == nullptr ? 0 : top->since;
-  }
-  std::uint64_t weights = 0, rest = 0;
-  bool has_weights = false;
-  for (const ThingId use : node.uses_now()) {
-    const bool is_weight = standing.network.thing(use).forward;
-    has_weights = has_weights || is_weight;
-    const Instance* const is = meant(standing.network, standing.instances, use).instance;
-    if (is == nullptr || !is->forward) continue;
-    std::uint64_t& latest = is_weight ? weights : rest;
-    latest = std::max(latest, is->since);
-  }
-  return has_weights ? weights : rest;
-}
-
-// The one whose things were made latest.
-void Chooser::hear_latest(const Standing& standing, Advice& out) const {
-  std::uint64_t latest = 0;
-  std::size_t best = count_;
-  for (std::size_t i = 0; i < count_; ++i) {
-    const Node& node = standing.network[to_[i]];
-    const std::uint64_t since = node.backward ? made(standing, node) : 0;
-    if (since <= latest || given_up(to_[i], kLatest)) continue;
-    latest = since;
-    best = i;
-  }
-  point_at(best, out);
-}
-
-// The next in order of those for which all is there.
-void Chooser::hear_there(const Standing& standing, Advice& out) const {
-  std::size_t best = count_;
-  for (std::size_t i = 0; i < count_; ++i) {
-    const Node& node = standing.network[to_[i]];
-    if (node.again || node.backward || standing.instances.ran(to_[i]) || given_up(to_[i], kThere)) continue;
-    const std::span<const ThingId> uses = node.uses_now();
-    const bool there = std::all_of(uses.begin(), uses.end(), [&](ThingId use) {
-      if (standing.network.thing(use).role != kNoRole) return true;
-      return meant(standing.network, standing.instances, use).instance != nullptr;
-    });
-    if (there && (best == count_ || node.place < standing.network[to_[best]].place)) best = i;
-  }
-  point_at(best, out);
-}
-
-// Whether what surely comes after `node` works on something that this step has used.
-bool Chooser::run_was_used(const Standing& standing, NodeId node) const {
-  for (int i = 0; i < 12; ++i) {
-    const Node& n = standing.network[node];
-    for (const ThingId use : n.uses_now()) {
-      if (standing.network.thing(use).role != kNoRole && standing.instances.touched(use)) return true;
-    }
-    if (n.ways.size() != 1) return false;
-    node = n.ways[0].to;
-  }
-  return false;
-}
-
-void Chooser::hear_used(const Standing& standing, Advice& out) const {
-  std::size_t best = count_;
-  for (std::size_t i = 0; i < count_; ++i) {
-    const Node& node = standing.network[to_[i]];
-    if (node.again || node.backward || standing.instances.ran(to_[i]) || given_up(to_[i], kUsed)) continue;
-    if (best != count_ && node.place >= standing.network[to_[best]].place) continue;
-    if (run_was_used(standing, to_[i])) best = i;
-  }
-  point_at(best, out);
-}
-
-// `all`: also those that have no weight.
-void Chooser::hear(const Standing& standing, ClassId choice, OfClass& of, bool all) {
-  constexpr std::uint32_t kKnown = 6;
-  const Qualities& here = of_node(standing.at);
-  for (std::size_t i = 0; i < kHeard; ++i) {
-    advice_[i].weight = weight_of(here[i].asked < kKnown ? of.fixed[i] : here[i]);
-  }
-  for (std::size_t order = 0; order <= Trail::kOrders; ++order) {
-    Advice& advice = advice_[kMarkov + order];
-    if (!options_.markov) advice.weight = 0;
-    if (all || advice.weight > kFaint) advise(markov_key(standing, order), advice);
-  }
-  if (!options_.markov) advice_[kTimes].weight = 0;
-  if (all || advice_[kTimes].weight > kFaint) advise(times_key(standing), advice_[kTimes]);
-  for (std::size_t i = 0; i < kBest; ++i) {
-    Advice& advice = advice_[kSample + i];
-    const auto key = best_key(standing, choice, of, i);
-    advice.weight = key ? weight_of(of.readers[of.best[i]]) : 0;
-    if (key && (all || advice.weight > kFaint)) advise(*key, advice);
-  }
-  if (all || advice_[kLatest].weight > kFaint) hear_latest(standing, advice_[kLatest]);
-  if (all || advice_[kThere].weight > kFaint) hear_there(standing, advice_[kThere]);
-  if (all || advice_[kUsed].weight > kFaint) hear_used(standing, advice_[kUsed]);
-  if (!options_.rules) advice_[kLatest].weight = advice_[kThere].weight = advice_[kUsed].weight = 0;
+// As if it had been asked once more, and been right then as often as it was before.
+float Chooser::weight_of(const Quality& quality, const Quality& before) {
+  constexpr float kDoubt = 4;
+  const auto asked = static_cast<float>(quality.asked), asked_before = static_cast<float>(before.asked);
+  const float once_more = before.right * asked_before / (asked_before + kDoubt);
+  return std::max(0.0F, -std::log(1.02F - (quality.right * asked + once_more) / (asked + 1)));
 }
 
 void Chooser::mix_advice() {
@@ -239,7 +90,7 @@ void Chooser::mix_advice() {
   for (std::size_t i = 0; i < count_; ++i) {
     float score = 0;
     for (std::size_t a = 0; a < kHeard; ++a) {
-      if (advice_[a].weight > kFaint) score += weights_[a] * advice_[a].weight * advice_[a].log[i];
+      if (advice_[a].weight > kFaint) score += trust_in(a) * advice_[a].weight * advice_[a].log[i];
     }
     chance_[i] = score;
     most = std::max(most, score);
@@ -251,11 +102,9 @@ void Chooser::mix_advice() {
 
 // What mostly came there; kNobody where nothing did, or now this and now that.
 NodeId Chooser::mostly(const Standing& standing, std::uint64_t key) const {
-  const auto at = contexts_.find(key);
-  if (at == contexts_.end()) return kNobody;
   Count most;
   std::uint32_t all = 0;
-  for (const Count& way : at->second) {
+  for (const Count& way : contexts_.find(key)) {
     all += way.count;
     if (way.count > most.count) most = way;
   }
@@ -266,7 +115,7 @@ NodeId Chooser::mostly(const Standing& standing, std::uint64_t key) const {
 NodeId Chooser::surely(const Standing& standing, ClassId choice, OfClass& of) {
   const auto sure = [](const Quality& quality) { return quality.asked >= 24 && quality.right >= 0.98F; };
   const Qualities& here = of_node(standing.at);
-  for (std::size_t order = 0; options_.markov && order <= Trail::kOrders; ++order) {
+  for (std::size_t order = 0; options_.markov && order <= bounds().orders; ++order) {
     if (!sure(here[kMarkov + order])) continue;
     if (const NodeId to = mostly(standing, markov_key(standing, order)); to != kNobody) return to;
   }
@@ -289,6 +138,7 @@ Choice Chooser::choose(const Standing& standing) {
   OfClass& of = of_class(choice);
   if (const NodeId to = surely(standing, choice, of); to != kNobody) return {to, 1};
   count_ = this->ways(standing);
+  be_of_sort(standing);
   hear(standing, choice, of, false);
   mix_advice();
   const std::size_t best = likeliest();
@@ -296,10 +146,10 @@ Choice Chooser::choose(const Standing& standing) {
 }
 
 // Right where it gives this way more than any other.
-void Chooser::judge(Quality& quality, const Advice& advice, std::size_t way) const {
+void Chooser::judge(Quality& quality, const Advice& advice, std::size_t way, std::uint32_t memory) const {
   bool right = true;
   for (std::size_t i = 0; i < count_; ++i) right = right && (i == way || advice.log[i] < advice.log[way]);
-  quality.asked = std::min(quality.asked + 1, kMemory);
+  quality.asked = std::min(quality.asked + 1, memory);
   quality.right += ((right ? 1.0F : 0.0F) - quality.right) / static_cast<float>(quality.asked);
 }
 
@@ -319,6 +169,7 @@ void Chooser::learn(const Standing& standing, NodeId node) {
   const ClassId choice = standing.network.choice_after(standing.network[standing.at]);
   if (choice == kNobody) return;
   count_ = this->ways(standing);
+  be_of_sort(standing);
   const Symbol to = symbol_of(standing.network, node);
   const std::size_t way = index_of(to);
   OfClass& of = of_class(choice);
@@ -327,13 +178,25 @@ void Chooser::learn(const Standing& standing, NodeId node) {
     mix_advice();
     ++score_.choices;
     score_.right += likeliest() == way;
+  }
+  if (!options_.learn) return;
+  if (way < count_) {
     judge_heard(standing, of, way);
     descend(way);
+    learn_kinds(standing, way);
   }
   learn_sample(standing, of, choice, to, way);
-  for (std::size_t order = 0; order <= Trail::kOrders; ++order) count(context(markov_key(standing, order)), to);
-  count(context(times_key(standing)), to);
+  for (std::size_t order = 0; order <= bounds().orders; ++order) count(markov_key(standing, order), to);
+  count(times_key(standing), to);
+  if (const auto like = like_key(standing, choice)) count(*like, to);
   ++of.choices;
+}
+
+void Chooser::learn_kinds(const Standing& standing, std::size_t way) {
+  if (options_.idioms == IdiomUse::kOff) return;
+  for (std::size_t order = 0; order < kKindOrders; ++order) {
+    kinds_.count(kind_key(standing, order, count_, options_.idioms), kind_[way], bounds().kinds);
+  }
 }
 
 void Chooser::judge_heard(const Standing& standing, OfClass& of, std::size_t way) {
@@ -343,19 +206,38 @@ void Chooser::judge_heard(const Standing& standing, OfClass& of, std::size_t way
     if (of_sample || !advice_[a].any) continue;
     judge(of.fixed[a], advice_[a], way);
     judge(of_node(standing.at)[a], advice_[a], way);
+    judge(sort().fixed[a], advice_[a], way, kMemoryOfSort);
   }
 }
 
-// A step down the slope of the cross entropy.
+// A step down the slope of the cross entropy: half of it for all choices, half for those of this sort.
 void Chooser::descend(std::size_t way) {
-  constexpr float kRate = 0.02F;
+  constexpr float kRate = 0.01F;
   for (std::size_t a = 0; a < kHeard; ++a) {
     const Advice& advice = advice_[a];
     if (advice.weight <= kFaint) continue;
     float slope = 0;
     for (std::size_t i = 0; i < count_; ++i) slope += (chance_[i] - (i == way ? 1.0F : 0.0F)) * advice.log[i];
-    weights_[a] = std::clamp(weights_[a] - kRate * slope * advice.weight, 0.0F, kWeightMax);
+    const float down = kRate * slope * advice.weight;
+    weights_[a] = std::clamp(weights_[a] - down, 0.0F, kWeightMax);
+    sort().weights[a] = std::clamp(sort().weights[a] - down, -kWeightMax, kWeightMax);
   }
+}
+
+// Places of a long sequence that are still worth trying: of many only the better half goes on, again and again (successive
+// halving: Karnin, Koren and Somekh, 2013).
+void Chooser::halve_places(OfClass& of, std::uint64_t age) {
+  constexpr std::uint64_t kFirst = 32;
+  if (age == 0 || of.places.empty()) {
+    of.places.resize(kPlaces);
+    std::iota(of.places.begin(), of.places.end(), Reader{0});
+  }
+  if (age < kFirst || !std::has_single_bit(age)) return;
+  const auto left = static_cast<std::ptrdiff_t>(std::min<std::size_t>(of.places.size(), 8 * kPlaces / age));
+  const auto is_better = [&of](Reader a, Reader b) { return better(of, a, b); };
+  std::nth_element(of.places.begin(), of.places.begin() + left, of.places.end(), is_better);
+  of.places.resize(static_cast<std::size_t>(left));
+  std::sort(of.places.begin(), of.places.end());
 }
 
 // All readers where a class is new, and now and then while nobody is nearly always right; else those that are heard. Places
@@ -364,26 +246,37 @@ void Chooser::learn_sample(const Standing& standing, OfClass& of, ClassId choice
   constexpr std::uint64_t kNew = 64, kPlacesNew = 256, kNowAndThen = 8, kAnew = 1024;
   if (!options_.sample || standing.sample.rows() == 0) return;
   if (readers(standing.sample) > of.readers.size()) of.readers.resize(readers(standing.sample));
-  Advice advice;
-  const auto learn = [&](Reader reader) {
-    const auto key = read_at(standing.sample, standing.trail, choice, reader);
+  const Choosing choosing{choice, standing.network.kind_after(standing.network[standing.at])};
+  read_.clear();
+  const auto read = [&](Reader reader) {
+    const auto key = read_at(standing.sample, standing.trail, choosing, reader);
     if (!key) return;
-    Counts& counts = context(*key);
-    advise(counts, advice);
-    if (way < count_ && advice.any) judge(of.readers[reader], advice, way);
-    count(counts, to);
+    contexts_.prefetch(*key);
+    read_.push_back({reader, *key});
   };
   const std::uint64_t age = of.choices % kAnew;
   const bool is_told = told(of);
-  const Reader from = age < kPlacesNew && !is_told ? 0 : kPlaces;
+  const bool with_places = age < kPlacesNew && !is_told;
   const bool all = age < kNew || (age % kNowAndThen == 0 && !is_told);
   const Reader end = all ? readers(standing.sample) : kPlaces;
-  for (Reader reader = from; reader < end; ++reader) learn(reader);
-  for (const Reader best : of.best) {
-    if (best != kNoReader && (best < from || best >= end)) learn(best);
+  if (with_places) {
+    halve_places(of, age);
+    for (const Reader place : of.places) read(place);
+  }
+  for (Reader reader = kPlaces; reader < end; ++reader) read(reader);
+  const std::span heard = std::span(of.best).first(bounds().readers);
+  for (const Reader best : heard) {
+    const auto is_it = [best](const auto& seen) { return seen.first == best; };
+    if (best != kNoReader && std::none_of(read_.begin(), read_.end(), is_it)) read(best);
+  }
+  Advice advice;
+  for (const auto& [reader, key] : read_) {
+    advise(key, advice);
+    if (way < count_ && advice.any) judge(of.readers[reader], advice, way);
+    count(key, to);
   }
   if (all) pick_best(of);
-  else std::sort(of.best.begin(), of.best.end(), [&of](Reader a, Reader b) { return better(of, a, b); });
+  else std::sort(heard.begin(), heard.end(), [&of](Reader a, Reader b) { return better(of, a, b); });
 }
 
 // Somebody is nearly always right.
@@ -394,53 +287,28 @@ bool Chooser::told(const OfClass& of) {
 }
 
 bool Chooser::better(const OfClass& of, Reader a, Reader b) {
-  const float first = a == kNoReader ? -1 : weight_of(of.readers[a]);
-  const float second = b == kNoReader ? -1 : weight_of(of.readers[b]);
+  const float first = a == kNoReader ? -1 : weight_of(of.readers[a], {});
+  const float second = b == kNoReader ? -1 : weight_of(of.readers[b], {});
   return first != second ? first > second : a < b;
 }
 
-void Chooser::pick_best(OfClass& of) {
+void Chooser::pick_best(OfClass& of) const {
   of.best.fill(kNoReader);
+  const std::span heard = std::span(of.best).first(bounds().readers);
   for (Reader reader = 0; reader < of.readers.size(); ++reader) {
-    if (of.readers[reader].asked == 0 || !better(of, reader, of.best.back())) continue;
-    auto at = of.best.end() - 1;
-    for (; at != of.best.begin() && better(of, reader, at[-1]); --at) *at = at[-1];
+    if (of.readers[reader].asked == 0 || !better(of, reader, heard.back())) continue;
+    auto at = heard.end() - 1;
+    for (; at != heard.begin() && better(of, reader, at[-1]); --at) *at = at[-1];
     *at = reader;
   }
 }
 
-Chooser::Counts& Chooser::context(std::uint64_t key) {
-  if (contexts_.size() >= kContextsMax) forget();
-  return contexts_[key];
-}
-
-void Chooser::count(Counts& counts, Symbol to) {
-  for (Count& way : counts) {
-    if (way.to != to) continue;
-    if (++way.count < kCountMax) return;
-    for (Count& each : counts) each.count = (each.count + 1) / 2;
-    return;
-  }
-  if (counts.size() < kWaysMax) counts.push_back({to, 1});
-}
-
-// What came seldom goes.
-void Chooser::forget() {
-  while (contexts_.size() >= kContextsMax / 4 * 3) {
-    for (auto context = contexts_.begin(); context != contexts_.end();) {
-      Counts& counts = context->second;
-      for (Count& way : counts) way.count /= 2;
-      std::erase_if(counts, [](const Count& way) { return way.count == 0; });
-      context = counts.empty() ? contexts_.erase(context) : std::next(context);
-    }
-  }
-}
-
 Bytes Chooser::table_bytes() const {
-  constexpr std::size_t kContext = sizeof(std::uint64_t) + sizeof(Counts) + 2 * sizeof(Count) + 2 * sizeof(void*);
-  std::size_t bytes = contexts_.size() * kContext + classes_.size() * sizeof(OfClass);
+  std::size_t bytes = classes_.size() * sizeof(OfClass);
   for (const OfClass& of : classes_) bytes += of.readers.size() * sizeof(Quality);
-  return static_cast<Bytes>(bytes + nodes_.size() * (sizeof(Qualities) + kRules + sizeof(std::uint32_t)));
+  bytes += sorts_.size() * sizeof(OfSort);
+  return contexts_.bytes() + kinds_.bytes() +
+         static_cast<Bytes>(bytes + nodes_.size() * (sizeof(Qualities) + kRules + sizeof(std::uint32_t)));
 }
 
 }  // namespace outsize::pilot

@@ -2,49 +2,53 @@
 // et al., HPCA 2024), whose pilot sees the sample, the network's blocks and its base type; the model is ours.
 //
 // Several *advisers* each give every way a probability: what followed after the last 0 to 3 choices; what followed the
-// how-manieth run of this op in the step; what followed where the sample had this value (readers.h; the two ways of
-// reading it that were right most often are heard); the ways whose things were made latest (backward returns in
-// reverse); the next in order of those whose things are there, or were used in this step (optimizers). How often
-// each was right is kept by class of choices. A softmax over ways of their logarithms, weighed by that and by weights
-// that all choices of all networks share, decides; the weights learn by gradient descent from every choice that is
-// seen: a mixture of context models as in lossless compression (Mahoney, Adaptive weighing of context models, 2005).
+// how-manieth run of this op in the step; what followed ops as far behind the begin of other branches; what followed
+// where the sample had this value (readers.h; the two ways of reading it that were right most often are heard); the ways
+// whose things were made latest (backward returns in reverse); the next in order of those whose things are there, or
+// were used in this step (optimizers); which kind of way followed such kinds of work, in whatever network (kinds.h). How
+// often each was right is kept by class of choices.
+// A softmax over ways of their logarithms, weighed by that and by weights that all choices of all networks share,
+// decides; the weights learn by gradient descent from every choice that is seen: a mixture of context models as in
+// lossless compression (Mahoney, Adaptive weighing of context models, 2005).
+//
+// Weights are kept by *sort* of choice as well, beside those that are shared: by the idioms of what is chosen and the network's
+// base type. So is how often each adviser was right; a choice that is new begins with that. Nothing of a sort, and no
+// kind, is of one network: all of it is kept where the rest of a model is of no use.
 //
 // Costs: O(ways + advisers) table look-ups a choice; learning looks at all of the sample's features now and then.
-// Bounded: past kContextsMax contexts those that came seldom are forgotten.
+// Bounded: past so many contexts those that came seldom are forgotten.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
-#include "predictors/pilot/instances.h"
-#include "predictors/pilot/network.h"
+#include "predictors/pilot/contexts.h"
+#include "predictors/pilot/kinds.h"
 #include "predictors/pilot/readers.h"
-#include "predictors/pilot/sample.h"
-#include "predictors/pilot/trail.h"
+#include "predictors/pilot/standing.h"
 
 namespace outsize::pilot {
-
-// What a choice depends on.
-struct Standing {
-  const Network& network;
-  const Instances& instances;
-  const Trail& trail;
-  const Sample& sample;
-  NodeId at = kNobody;
-};
 
 struct Choice {
   NodeId to = kNobody;
   float probability = 1;
 };
 
+// Small: few contexts, and few advisers of one sort are heard.
+enum class ChooserSize : std::uint32_t { kSmall, kMedium, kLarge };
+
 struct ChooserOptions {
   bool sample = true;   // advisers that look at it
   bool markov = true;   // those that look at the way so far
   bool rules = true;    // those that look at what was made and used
+  IdiomUse idioms = IdiomUse::kOn;  // those that look at kinds; and sorts of choices by them
+  bool base = true;     // sorts by the network's base type
+  bool learn = true;    // else it stays what a model made it
+  ChooserSize size = ChooserSize::kMedium;
 };
 
 class Chooser {
@@ -60,8 +64,9 @@ class Chooser {
   void save(ModelWriter& out, std::size_t nodes) const;
   void load(ModelReader& in, const Network& network);
   std::size_t contexts() const { return contexts_.size(); }
+  std::size_t kinds() const { return kinds_.size(); }  // contexts of kinds
   // Of another network nothing else helps.
-  void keep_weights_alone();
+  void keep_what_has_no_names();
 
   struct Score {
     std::uint64_t choices = 0, right = 0;
@@ -70,12 +75,24 @@ class Chooser {
   const Score& score() const { return score_; }
 
  private:
-  static constexpr std::size_t kWaysMax = 64;
-  static constexpr std::size_t kContextsMax = 1U << 18;
-  static constexpr std::size_t kBest = 2;  // readers are heard
-  enum Heard : std::size_t { kMarkov = 0, kTimes = 4, kSample = 5, kLatest = 7, kThere = 8, kUsed = 9, kHeard = 10 };
+  static constexpr std::size_t kWaysMax = Contexts::kWaysMax;
+  struct Bounds {
+    std::size_t contexts, kinds;  // contexts of kinds
+    std::size_t orders;           // choices back
+    std::size_t readers;          // so many are heard
+  };
+  static constexpr std::size_t kContextsMax = 1U << 20, kKindsMax = 1U << 16, kBest = 4;  // of the largest
+  static constexpr std::array<Bounds, 3> kBounds{{{1U << 12, 1U << 8, 1, 1},
+                                                  {1U << 18, 1U << 14, Trail::kOrders, 2},
+                                                  {kContextsMax, kKindsMax, Trail::kOrders, kBest}}};
+  const Bounds& bounds() const { return kBounds[static_cast<std::size_t>(options_.size)]; }
+  enum Heard : std::size_t {
+    kMarkov = 0, kTimes = 4, kLike, kSample, kLatest = kSample + kBest, kThere, kUsed, kKind,
+    kHeard = kKind + kKindOrders
+  };
   static constexpr std::uint32_t kMemory = 48;  // of a quality: choices
-  static constexpr std::uint32_t kCountMax = 64;
+  static constexpr std::uint32_t kMemoryOfSort = 512;
+  static constexpr std::uint32_t kCountMax = Contexts::kCountMax;
   static constexpr float kWeightMax = 4;
   static constexpr float kFaint = 0.05F;  // of less weight no adviser is heard
 
@@ -89,7 +106,7 @@ class Chooser {
     std::size_t points_at = kWaysMax;   // a rule's way
     bool any = false;                   // it has something to say
   };
-  static constexpr std::size_t kRules = kHeard - kLatest;
+  static constexpr std::size_t kRules = kKind - kLatest;
   static constexpr std::uint8_t kTriesMax = 2;
   using Qualities = std::array<Quality, kHeard>;
   static constexpr Reader kNoReader = 0xffffffffU;
@@ -99,6 +116,11 @@ class Chooser {
     std::vector<Quality> readers;               // by reader
     std::array<Reader, kBest> best{};           // the best first; kNoReader where there are fewer
     std::uint64_t choices = 0;
+    std::vector<Reader> places;                 // that are still tried; a saved model does without
+  };
+  struct OfSort {
+    std::array<float, kHeard> weights{};  // added to those that all share
+    Qualities fixed{};
   };
   // What contexts count: nodes, and of those that are named after the branch they follow the name without it, so that what
   // comes after one branch is known from what came after the others.
@@ -106,23 +128,23 @@ class Chooser {
   static constexpr Symbol kRelative = 1U << 31;
   static Symbol symbol_of(const Network& network, NodeId node);
   static NodeId node_of(const Standing& standing, Symbol symbol);
-  struct Count {
-    Symbol to = 0;
-    std::uint32_t count = 0;
-  };
-  using Counts = std::vector<Count>;
 
   static void save(ModelWriter& out, const Quality& quality);
   static void load(ModelReader& in, Quality& quality);
   void save_nodes(ModelWriter& out, std::size_t nodes) const;
   void load_nodes(ModelReader& in, std::size_t nodes);
-  void load_contexts(ModelReader& in, std::size_t nodes);
+  void save_sorts(ModelWriter& out) const;
+  void load_sorts(ModelReader& in);
+  static void save_contexts(ModelWriter& out, const Contexts& contexts);
+  static void load_contexts(ModelReader& in, Contexts& contexts, std::size_t most);
+  static void check_ways(ModelReader& in, const Contexts& contexts, std::size_t nodes);
   NodeId mostly(const Standing& standing, std::uint64_t key) const;
   NodeId surely(const Standing& standing, ClassId choice, OfClass& of);
   std::size_t ways(const Standing& standing);
   void hear(const Standing& standing, ClassId choice, OfClass& of, bool all);
   std::size_t index_of(Symbol symbol) const;
   static std::uint64_t times_key(const Standing& standing);
+  static std::optional<std::uint64_t> like_key(const Standing& standing, ClassId choice);
   static std::uint64_t made(const Standing& standing, const Node& node);
   void hear_latest(const Standing& standing, Advice& out) const;
   void hear_there(const Standing& standing, Advice& out) const;
@@ -130,44 +152,63 @@ class Chooser {
   void point_at(std::size_t way, Advice& out) const;
   void advise(std::uint64_t key, Advice& out) const;
   void advise(std::span<const Count> counts, Advice& out) const;
+  void hear_kinds(const Standing& standing, ClassId choice, bool all);
+  void advise_kinds(std::span<const Count> counts, Advice& out) const;
   bool run_was_used(const Standing& standing, NodeId node) const;
   void mix_advice();
   std::size_t likeliest() const;
+  void learn_kinds(const Standing& standing, std::size_t way);
   void judge_heard(const Standing& standing, OfClass& of, std::size_t way);
   void descend(std::size_t way);
   bool given_up(NodeId node, std::size_t rule) const {
     return node < in_vain_.size() && in_vain_[node][rule - kLatest] >= kTriesMax;
   }
   void judge_rule(const Network& network, std::size_t rule, NodeId to);
-  void judge(Quality& quality, const Advice& advice, std::size_t way) const;
+  void judge(Quality& quality, const Advice& advice, std::size_t way, std::uint32_t memory = kMemory) const;
   std::uint64_t markov_key(const Standing& standing, std::size_t order) const;
   // The key under which the `i`-th best reader of a class sees this choice.
   std::optional<std::uint64_t> best_key(const Standing& standing, ClassId choice, const OfClass& of, std::size_t i) const;
   void learn_sample(const Standing& standing, OfClass& of, ClassId choice, Symbol to, std::size_t way);
-  static void pick_best(OfClass& of);
+  static void halve_places(OfClass& of, std::uint64_t age);
+  void pick_best(OfClass& of) const;
   static bool told(const OfClass& of);
   static bool better(const OfClass& of, Reader a, Reader b);
-  Counts& context(std::uint64_t key);
-  static void count(Counts& counts, Symbol to);
-  void forget();
+  void count(std::uint64_t key, Symbol to) { contexts_.count(key, to, bounds().contexts); }
   OfClass& of_class(ClassId choice);
   Qualities& of_node(NodeId node);
-  static float weight_of(const Quality& quality);
+  // Of the choice that is thought about.
+  OfSort& sort() { return sorts_[sort_]; }
+  const OfSort& sort() const { return sorts_[sort_]; }
+  void be_of_sort(const Standing& standing);
+  float trust_in(std::size_t adviser) const {
+    return std::clamp(weights_[adviser] + sort().weights[adviser], 0.0F, kWeightMax);
+  }
+  // `before`: how often it was right at such choices, which tells where little is known of this one.
+  static float weight_of(const Quality& quality, const Quality& before);
 
   ChooserOptions options_;
-  std::unordered_map<std::uint64_t, Counts> contexts_;
+  Contexts contexts_, kinds_;
   std::vector<OfClass> classes_;
   std::vector<Qualities> nodes_;
+  std::vector<OfSort> sorts_;  // by sort_of
   // By node: how often in a row a rule pointed at it for nothing. What does not come any more, as an optimizer's ops
   // that make state, is not pointed at for ever.
   std::vector<std::array<std::uint8_t, kRules>> in_vain_;
-  std::array<float, kHeard> weights_{1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+  std::array<float, kHeard> weights_ = all_ones();
+  static constexpr std::array<float, kHeard> all_ones() {
+    std::array<float, kHeard> ones{};
+    for (float& one : ones) one = 1;
+    return ones;
+  }
   Score score_;
   // of the choice that is thought about
   std::array<NodeId, kWaysMax> to_{};
   std::array<Symbol, kWaysMax> symbol_{};
+  std::array<Kind, kWaysMax> kind_{};
   std::size_t count_ = 0;
+  std::size_t sort_ = 0;
   std::vector<std::uint32_t> index_;  // by node: in to_, where it is there
+  std::vector<std::pair<Reader, std::uint64_t>> read_;  // what readers see: keys, all of them known before one is looked at
   std::array<Advice, kHeard> advice_;
   std::array<float, kWaysMax> chance_{};
 };

@@ -1,5 +1,6 @@
 // What the chooser knows, as part of a saved model (model.h).
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "predictors/pilot/chooser.h"
@@ -13,7 +14,7 @@ void Chooser::save(ModelWriter& out, const Quality& quality) {
 }
 
 void Chooser::load(ModelReader& in, Quality& quality) {
-  quality.asked = static_cast<std::uint32_t>(in.number(kMemory, "an adviser that was asked too often"));
+  quality.asked = static_cast<std::uint32_t>(in.number(kMemoryOfSort, "an adviser that was asked too often"));
   if (quality.asked > 0) quality.right = in.real(0, 1, "how often an adviser was right");
 }
 
@@ -28,21 +29,39 @@ void Chooser::save(ModelWriter& out, std::size_t nodes) const {
     out.number(of.choices);
   }
   save_nodes(out, nodes);
-  std::vector<std::uint64_t> keys;
-  keys.reserve(contexts_.size());
-  for (const auto& [key, counts] : contexts_) keys.push_back(key);
-  std::sort(keys.begin(), keys.end());
+  save_contexts(out, contexts_);
+  save_sorts(out);
+}
+
+void Chooser::save_contexts(ModelWriter& out, const Contexts& contexts) {
+  const std::vector<std::uint64_t> keys = contexts.keys();
   out.number(keys.size());
   std::uint64_t before = 0;
   for (const std::uint64_t key : keys) {
     out.number(key - std::exchange(before, key));
-    const Counts& counts = contexts_.at(key);
+    const std::span<const Count> counts = contexts.find(key);
     out.number(counts.size());
     for (const Count& way : counts) {
       out.number(way.to);
       out.number(way.count);
     }
   }
+}
+
+// A sort stands there once it was met.
+void Chooser::save_sorts(ModelWriter& out) const {
+  const auto asked = [](const Quality& quality) { return quality.asked > 0; };
+  const auto known = [&](const OfSort& of) { return std::ranges::any_of(of.fixed, asked); };
+  std::size_t sorts = sorts_.size();
+  while (sorts > 0 && !known(sorts_[sorts - 1])) --sorts;
+  out.number(sorts);
+  for (const OfSort& of : std::span(sorts_).first(sorts)) {
+    out.number(known(of) ? 1 : 0);
+    if (!known(of)) continue;
+    for (const float weight : of.weights) out.real(weight);
+    for (const Quality& quality : of.fixed) save(out, quality);
+  }
+  save_contexts(out, kinds_);
 }
 
 // Of most nodes nothing is known: only one thing ever came after them.
@@ -79,7 +98,9 @@ void Chooser::load(ModelReader& in, const Network& network) {
     if (!in.ok()) return;
   }
   load_nodes(in, network.nodes());
-  load_contexts(in, network.nodes());
+  load_contexts(in, contexts_, kContextsMax);
+  check_ways(in, contexts_, network.nodes());
+  load_sorts(in);
 }
 
 void Chooser::load_nodes(ModelReader& in, std::size_t nodes) {
@@ -96,27 +117,47 @@ void Chooser::load_nodes(ModelReader& in, std::size_t nodes) {
   }
 }
 
-void Chooser::load_contexts(ModelReader& in, std::size_t nodes) {
-  const std::size_t contexts = in.count(kContextsMax, "too many contexts");
-  contexts_.reserve(contexts);
+void Chooser::load_contexts(ModelReader& in, Contexts& table, std::size_t most) {
+  const std::size_t contexts = in.count(most, "too many contexts");
+  std::vector<Count> counts;
   std::uint64_t key = 0;
   for (std::size_t i = 0; i < contexts && in.ok(); ++i) {
     const std::uint64_t further = in.any();
     if (further > UINT64_MAX - key || (i > 0 && further == 0)) in.refuse("contexts are out of order");
     key += further;
-    Counts& counts = contexts_[key];
     counts.resize(in.count(kWaysMax, "too many ways"));
     for (Count& way : counts) {
       way.to = static_cast<Symbol>(in.number(UINT32_MAX, "there is no such node"));
-      if ((way.to & kRelative) == 0 && way.to >= nodes) in.refuse("there is no such node");
       way.count = static_cast<std::uint32_t>(in.number(kCountMax, "a way that is gone too often"));
     }
+    if (counts.empty()) in.refuse("a context without ways");
+    else table.put(key, counts);
   }
 }
 
-void Chooser::keep_weights_alone() {
+void Chooser::check_ways(ModelReader& in, const Contexts& contexts, std::size_t nodes) {
+  const auto is_none = [nodes](const Count& way) { return (way.to & kRelative) == 0 && way.to >= nodes; };
+  for (const std::uint64_t key : contexts.keys()) {
+    if (std::ranges::any_of(contexts.find(key), is_none)) in.refuse("there is no such node");
+  }
+}
+
+void Chooser::load_sorts(ModelReader& in) {
+  sorts_.resize(in.count(kSorts, "too many sorts of choices"));
+  for (OfSort& of : sorts_) {
+    if (!in.flag("whether a sort of choice is known")) continue;
+    for (float& weight : of.weights) weight = in.real(-kWeightMax, kWeightMax, "an adviser's weight");
+    for (Quality& quality : of.fixed) load(in, quality);
+    if (!in.ok()) return;
+  }
+  load_contexts(in, kinds_, kKindsMax);
+}
+
+void Chooser::keep_what_has_no_names() {
   Chooser other(options_);
   other.weights_ = weights_;
+  other.sorts_ = std::move(sorts_);
+  other.kinds_ = std::move(kinds_);
   other.score_ = score_;
   *this = std::move(other);
 }

@@ -229,6 +229,70 @@ TEST(PilotChooser, UpdatesRightAfterBackwardAreFoundToo) {
   EXPECT_GT(by_rule.share(), 0.8) << by_rule.right << " of " << by_rule.choices << ", seed " << kSeed;
 }
 
+// A step of `trained` in a network of other names.
+Tally step_of_another(World& world, Token names) {
+  Tally tally;
+  std::vector<int> path = world.some(12, 6);
+  for (const int expert : path) {
+    world.go(names + token(kExpert, expert));
+    world.use(names + token(1, expert));
+  }
+  world.go(names + kLoss);
+  for (auto expert = path.rbegin(); expert != path.rend(); ++expert) {
+    tally.add(world.go(names + token(kBackward, *expert), true));
+    world.use(names + token(1, *expert), true);
+  }
+  world.end_step();
+  return tally;
+}
+
+Tally first_steps_of_another(const Chooser& chooser) {
+  World world;
+  world.chooser = chooser;
+  Tally first;
+  for (int step = 0; step < 8; ++step) {
+    const Tally tally = step_of_another(world, 1'000'000);
+    first.choices += tally.choices;
+    first.right += tally.right;
+  }
+  return first;
+}
+
+// Whom to trust where is known of whatever network comes.
+TEST(PilotChooser, WhatHasNoNamesIsOfUseToAnotherNetwork) {
+  World taught;
+  for (int step = 0; step < 60; ++step) step_of_another(taught, 0);
+  taught.chooser.keep_what_has_no_names();
+  EXPECT_EQ(taught.chooser.contexts(), 0U);
+  EXPECT_GT(taught.chooser.kinds(), 0U);
+  const Tally with = first_steps_of_another(taught.chooser), without = first_steps_of_another(Chooser());
+  EXPECT_GE(with.right, without.right) << "of " << with.choices << ", seed " << kSeed;
+}
+
+TEST(PilotChooser, FrozenItLearnsNothing) {
+  World world({.learn = false});
+  for (int step = 0; step < 20; ++step) step_of_another(world, 0);
+  EXPECT_EQ(world.chooser.contexts(), 0U);
+  EXPECT_EQ(world.chooser.kinds(), 0U);
+  EXPECT_GT(world.chooser.score().choices, 0U) << "and yet it is judged";
+}
+
+TEST(PilotChooser, TablesAreBoundedBySize) {
+  World small({.size = ChooserSize::kSmall}), large({.size = ChooserSize::kLarge});
+  for (World* const world : {&small, &large}) {
+    for (int step = 0; step < 200; ++step) {
+      world->tell({static_cast<int>(step), world->any(1000)});
+      for (int i = 0; i < 8; ++i) {
+        world->go(kHub);
+        world->go(token(kExpert, world->any(40)));
+      }
+      world->end_step();
+    }
+  }
+  EXPECT_LE(small.chooser.contexts(), std::size_t{1} << 12);
+  EXPECT_GT(large.chooser.contexts(), small.chooser.contexts());
+}
+
 // Whatever a sample holds.
 TEST(PilotChooser, ValuesThatMeanNothingAreSurvived) {
   World world;

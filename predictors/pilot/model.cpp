@@ -143,8 +143,10 @@ Status PilotPredictor::begin_with(std::string_view model) {
   plan_ops_ = std::clamp(plan_ops, kPlanOpsMin, options_.plan_ops_max);
   step_node_ = running_ = network_.node(kStepEnds, false);
   model_nodes_ = static_cast<NodeId>(network_.nodes());
+  base_type_ = base_.type();
   judging_ = options_.judge;
   from_start_ = true;
+  if (judging_) watch_without_names();
   return {};
 }
 

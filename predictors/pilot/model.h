@@ -1,6 +1,6 @@
 // A saved model: what the pilot has learnt, as bytes that a later run begins with. The network (network.h), what the
 // chooser knows of its choices (chooser.h), which names features of samples have, and how long plans were. What is of one
-// run is not in it: extents, and what lives.
+// run is not in it: extents, and what lives. What the chooser knows without names is of use to other networks too.
 //
 // Numbers are LEB128 varints, floating point numbers their 32 bits, little-endian; tables stand in an order that depends on
 // what was learnt alone, so that the same learning gives the same bytes. Files of it: traces/pilot_file.h.
@@ -21,7 +21,7 @@
 namespace outsize::pilot {
 
 // Of these bytes. A reader refuses every other one; so it does where names in traces have changed since.
-inline constexpr std::uint64_t kModelVersion = 2;
+inline constexpr std::uint64_t kModelVersion = 4;
 
 class ModelWriter {
  public:
@@ -64,7 +64,7 @@ inline constexpr Nanos kOpTimeMax = Nanos{1} << 44;
 inline constexpr Bytes kOpBytesMax = Bytes{1} << 44;
 
 struct ModelFacts {
-  std::size_t nodes = 0, things = 0, classes = 0, contexts = 0, features = 0;
+  std::size_t nodes = 0, things = 0, classes = 0, contexts = 0, kinds = 0, features = 0;
   std::uint32_t plan_ops = 0;
   BaseType base = BaseType::kPlain;
   std::array<std::uint64_t, kIdioms> idioms{};  // of all nodes

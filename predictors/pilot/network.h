@@ -108,6 +108,8 @@ class Network {
   ClassId choice_after(const Node& node) const {
     return node.ways.empty() ? kNobody : class_of(nodes_[node.ways[0].to]);
   }
+  // The kind of op that came first after `node`, where such a choice is made.
+  std::uint32_t kind_after(const Node& node) const { return nodes_[node.ways[0].to].kind; }
   std::size_t classes() const { return parents_.size(); }
   std::array<std::uint64_t, kIdioms> idioms() const;  // of all nodes
   Bytes table_bytes() const;

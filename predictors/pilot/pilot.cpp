@@ -6,12 +6,13 @@ namespace outsize::pilot {
 namespace {
 
 constexpr Nanos kPlanOpNanos = 60;  // what planning an op takes, about
+constexpr std::uint32_t kSurprises = 4;  // after which a plan that foresees the ops is made anew all the same
 constexpr Nanos kCreditMax = 10'000'000;
 
 }  // namespace
 
 PilotPredictor::PilotPredictor(const ExtentTable& table, const PilotOptions& options)
-    : table_(table), options_(options), chooser_(options.chooser), from_start_(options.early) {
+    : table_(&table), options_(options), chooser_(options.chooser), from_start_(options.early) {
   step_node_ = running_ = network_.node(kStepEnds, false);
   plan_ops_ = kPlanOpsMin;
 }
@@ -45,6 +46,7 @@ void PilotPredictor::end_op(Nanos now) {
     const Nanos took = std::max<Nanos>(now - began_, 1);
     node.time = node.time == 0 ? took : node.time + (std::min(took, 4 * node.time) - node.time) / 4;
     base_.weigh(mark_of(node.idiom), node.time);
+    base_of_run_.weigh(mark_of(node.idiom), node.time);
   }
   node.born = births_;
   node.pooled += (std::exchange(pooled_, 0) - node.pooled) / 8;
@@ -74,12 +76,14 @@ void PilotPredictor::take_turn(NodeId node, const Turn& turn) {
 void PilotPredictor::pass_to(NodeId node) {
   chooser_.learn(standing(), node);
   network_.pass(running_, node, step_);
-  if (const ClassId choice = network_.class_of(network_[node]); choice != kNobody) trail_.enter(choice, node);
+  const Node& passed = network_[node];
+  if (const ClassId choice = network_.class_of(passed); choice != kNobody) trail_.enter(choice, node, passed.kind);
   running_ = node;
   instances_.run(node);
 }
 
 void PilotPredictor::on_op(const OpEvent& op) {
+  for (PilotPredictor& blank : blank_) blank.on_op(op);
   end_op(op.now);
   end_graph_node(next_node(op.graph));
   credit_ = std::min(kCreditMax, credit_ + (op.now - began_) / options_.share);
@@ -89,6 +93,7 @@ void PilotPredictor::on_op(const OpEvent& op) {
   for (const ExtentId id : op.extents) {
     seen(id).used_at = ops_;
     if (!shared(id)) operands_.push_back(id);
+    else shared_.use(id, ops_);
   }
   const Turn turn = graph_.turn(running_node(op.graph), [this](NodeId maker) { return network_[maker].token; });
   const Token token = tokens_.on_op(kind_of(op.site), operands_, op.in_backward, turn);
@@ -108,7 +113,9 @@ void PilotPredictor::on_op(const OpEvent& op) {
 
 void PilotPredictor::use(NodeId node, bool backward) {
   things_.clear();
+  const bool planned = plan_.next_is(node);
   for (const ExtentId id : operands_) {
+    if (planned && plan_.next_use(id) + 1 != ops_) ++surprises_;
     const ThingId thing = thing_of(id);
     if (thing == kNobody) continue;
     things_.push_back(thing);
@@ -127,12 +134,15 @@ void PilotPredictor::use(NodeId node, bool backward) {
 // Small detours are left to themselves: what comes after them is what was planned.
 void PilotPredictor::follow(NodeId node) {
   ++score_.ops;
+  if (!options_.requery && !asked_ && affordable()) return make_plan(true);
   on_plan_ = plan_.next_is(node);
   if (on_plan_) {
     ++score_.foreseen;
     plan_.advance();
     lost_ = 0;
-    if (!plan_.mostly_run() || !affordable()) return;
+    // The ops are as planned, and what they work on is not: what the plan says of extents is not worth much any more.
+    if (surprises_ >= kSurprises && may_ask_again()) return make_plan(true);
+    if (!plan_.mostly_run() || !may_ask_again()) return;
     plan_ops_ = std::min(plan_ops_ * 2, options_.plan_ops_max);
     if (plan_.size() - plan_.place() > options_.plan_ops_max / 2) return;
   } else if (plan_.skip_to(node, options_.skip)) {
@@ -143,7 +153,7 @@ void PilotPredictor::follow(NodeId node) {
   } else {
     ++lost_;
     correct();
-    if ((lost_ < options_.lost && plan_.place() < plan_.size()) || !affordable()) return;
+    if ((lost_ < options_.lost && plan_.place() < plan_.size()) || !may_ask_again()) return;
     plan_ops_ = std::max(plan_ops_ / 2, kPlanOpsMin);
   }
   make_plan(true);
@@ -159,9 +169,14 @@ void PilotPredictor::correct() {
 }
 
 void PilotPredictor::make_plan(bool begins) {
+  if (!options_.requery) plan_ops_ = options_.plan_ops_max;
+  asked_ = true;
   lost_ = 0;
+  surprises_ = 0;
   drift_ = 0;
-  const Plan::World world{network_, tokens_, table_, sample_, instances_, chooser_, step_node_, ops_};
+  const PlanBlocks blocks{static_cast<Bytes>(options_.block) * kMiB, options_.buffers};
+  const Plan::World world{network_,   tokens_, *table_,    sample_, instances_, chooser_, shared_,
+                          step_node_, ops_,    base_type_, blocks};
   plan_.make(world, trail_, running_, begins, ops_, plan_ops_);
   on_plan_ = true;
   ++score_.plans;
@@ -172,11 +187,12 @@ void PilotPredictor::make_plan(bool begins) {
 }
 
 void PilotPredictor::foresee(Plan& plan, std::uint32_t ops) {
-  const Plan::World world{network_, tokens_, table_, sample_, instances_, chooser_, step_node_, ops_, 0};
+  const Plan::World world{network_, tokens_, *table_, sample_, instances_, chooser_, shared_, step_node_, ops_, base_type_, {}, 0};
   plan.make(world, trail_, running_, false, ops_, ops);
 }
 
 void PilotPredictor::on_birth(ExtentId id, Bytes bytes) {
+  for (PilotPredictor& blank : blank_) blank.on_birth(id, bytes);
   Seen& s = seen(id);
   s = {ops_, 0, kNobody, false};
   alive_ += bytes;
@@ -195,10 +211,12 @@ void PilotPredictor::on_birth(ExtentId id, Bytes bytes) {
 }
 
 void PilotPredictor::on_death(ExtentId id, Bytes bytes) {
+  for (PilotPredictor& blank : blank_) blank.on_death(id, bytes);
   Seen& s = seen(id);
   alive_ -= bytes;
   if (shared(id)) {
     pooled_died_ += bytes;
+    shared_.die(id);
   } else {
     const ThingId thing = thing_of(id);
     died_bytes_ += bytes;
@@ -211,34 +229,61 @@ void PilotPredictor::on_death(ExtentId id, Bytes bytes) {
 }
 
 void PilotPredictor::on_step(Nanos now) {
+  for (PilotPredictor& blank : blank_) blank.on_step(now);
   end_op(now);
   pass_to(step_node_);
   tokens_.on_step();
   instances_.clear();
+  shared_.clear();
   graph_.clear();
   trail_.begin_sample();
   ++step_;
+  asked_ = false;
+  base_type_ = base_of_run_.type();
   for (Seen& s : seen_) s.transient = false;
   if (judging_) judge_model();
 }
 
 // The first step is told of what is made there once, too: so two are looked at.
 void PilotPredictor::judge_model() {
-  constexpr std::uint64_t kLeast = 25;  // percent: what networks have in common by chance is less
+  constexpr std::uint64_t kLeast = 50;  // percent: what networks have in common by chance is less, also several networks
   if (step_ < 3 || known_.ops == 0) return;
   judging_ = false;
   known_.given_up = known_.known * 100 < known_.ops * kLeast;
-  if (known_.given_up) forget_network();
+  std::vector<PilotPredictor> blank = std::exchange(blank_, {});
+  if (known_.given_up) begin_anew(std::move(blank.front()));
+}
+
+void PilotPredictor::watch_without_names() {
+  PilotOptions options = options_;
+  options.early = true;
+  options.judge = false;
+  options.share = 1U << 30;  // nobody asks it: hardly any plan is made
+  blank_.clear();
+  PilotPredictor& blank = blank_.emplace_back(*table_, options);
+  blank.chooser_ = chooser_;
+  blank.chooser_.keep_what_has_no_names();
+}
+
+void PilotPredictor::begin_anew(PilotPredictor&& blank) {
+  blank.options_ = options_;
+  blank.known_ = known_;
+  blank.score_ = score_;
+  blank.credit_ = credit_;
+  *this = std::move(blank);
+  rekeyed_ = true;
 }
 
 void PilotPredictor::forget_network() {
   network_ = Network{};
-  chooser_.keep_weights_alone();
-  base_ = BaseTypeScale{};
+  chooser_.keep_what_has_no_names();
+  base_ = base_of_run_ = BaseTypeScale{};
+  base_type_ = BaseType::kPlain;
   sample_ = Sample{};
   trail_ = Trail{};
   plan_ = Plan{};
   instances_.clear();
+  shared_.clear();
   graph_.clear();
   operands_.clear();
   things_.clear();
@@ -256,10 +301,11 @@ void PilotPredictor::forget_all() {
 
 ModelFacts PilotPredictor::facts() const {
   return {network_.nodes(),     network_.things(), network_.classes(), chooser_.contexts(),
-          sample_.rows(),       plan_ops_,         base_.type(),       network_.idioms()};
+          chooser_.kinds(), sample_.rows(),       plan_ops_,         base_.type(),       network_.idioms()};
 }
 
 void PilotPredictor::on_sample(std::span<const std::int64_t> sample) {
+  for (PilotPredictor& blank : blank_) blank.on_sample(sample);
   sample_.read(sample);
   trail_.begin_sample();
   // Now it is worth most; but samples may come more often than plans can be paid for.

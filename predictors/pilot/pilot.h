@@ -3,9 +3,10 @@
 //
 // Every op has a token (tokens.h) and with it a node of the network (network.h). A *plan* is a row of nodes that will
 // run: from the running op on, way by way, as the chooser says, with what they work on, bear and see die (plan.h). It is
-// made when a sample has come, where the step has left the plan for good, and when half of it has run. The next one is
-// twice as long where plans come true, and half as long where one did not. Plans take about a share of the step's
-// time. What a plan does not tell is taken to be needed the later, the longer ago it was used.
+// made when a sample has come, where the step has left the plan for good, where ops work on other extents than it says, and
+// when half of it has run. The next one is twice as long where plans come true, and half as long where one did not. Plans
+// take about a share of the step's time. What a plan does not tell is taken to be needed the later, the longer ago it was
+// used.
 //
 // Costs: on_op O(operands); a plan O(its ops); next_use O(log uses). For programs whose ops are one row; where threads
 // run ops at once, foresight suffers and nothing else.
@@ -28,7 +29,10 @@ struct PilotOptions {
   std::uint32_t plan_ops_max = 32768;
   std::uint32_t share = 100;  // plans take one part in so many of the step's time
   std::uint32_t skip = 96;    // planned ops that may not come
+  std::uint32_t block = 0;    // MiB of a block whose things are all wanted at its begin; 0: things by themselves
+  std::uint32_t buffers = 0;  // of so many blocks things come ahead (PlanBlocks)
   std::uint32_t lost = 4;     // ops that come unplanned before a plan is made anew
+  bool requery = true;        // else the path is asked for once a sample, or once a step that has none
   bool early = false;         // names ops from the program's first one on, as a run with a model does
   bool judge = true;          // a model that knows hardly any op of the first steps is given up
 };
@@ -55,7 +59,7 @@ class PilotPredictor final : public Predictor {
   Recognized recognized() const override { return known_; }
   // What an earlier run has learnt. Before the first op; nothing is changed where there is an error (model.h).
   Status begin_with(std::string_view model);
-  // Between two steps: nothing is known but how advisers are weighed.
+  // Between two steps: nothing is known but what has no names of networks in it: how advisers are weighed, and kinds.
   void forget_network();
   void forget_all();
   ModelFacts facts() const;
@@ -81,10 +85,12 @@ class PilotPredictor final : public Predictor {
     bool transient = false;         // born in this step
   };
   Seen& seen(ExtentId id);
-  bool shared(ExtentId id) const { return id < table_.size() && table_[id].shared; }
+  bool shared(ExtentId id) const { return id < table_->size() && (*table_)[id].shared; }
   ThingId thing_of(ExtentId id);
   void end_op(Nanos now);
   void judge_model();
+  void watch_without_names();
+  void begin_anew(PilotPredictor&& blank);
   void pass_to(NodeId node);
   void end_graph_node(std::uint32_t next);
   void take_turn(NodeId node, const Turn& turn);
@@ -92,17 +98,19 @@ class PilotPredictor final : public Predictor {
   void follow(NodeId node);
   void correct();
   void make_plan(bool begins);
-  Standing standing() const { return {network_, instances_, trail_, sample_, running_}; }
+  Standing standing() const { return {network_, instances_, trail_, sample_, running_, base_type_}; }
 
-  const ExtentTable& table_;
+  const ExtentTable* table_;
   PilotOptions options_;
   Tokens tokens_;
   Network network_;
+  SharedSpans shared_;
   Instances instances_;
   Trail trail_;
   Sample sample_;
   GraphNodes<NodeId, kNobody> graph_;
-  BaseTypeScale base_;
+  BaseTypeScale base_, base_of_run_;  // of all that was learnt; of this run
+  BaseType base_type_ = BaseType::kPlain;  // of this run's network, as far as it is known: until a step ends, the model's
   Chooser chooser_;
   mutable Plan plan_;
   std::vector<Seen> seen_;         // by extent
@@ -120,16 +128,22 @@ class PilotPredictor final : public Predictor {
   Nanos began_ = 0;                // the running op
   // Of the step's time a share may go into plans: an op's adds to it, a plan takes from it.
   bool affordable() const { return credit_ >= 0; }
+  bool may_ask_again() const { return affordable() && options_.requery; }
   Nanos credit_ = 0;
   std::uint32_t plan_ops_ = 0;     // how long the next plan is
   Position drift_ = 0;             // of positions told
+  std::uint32_t surprises_ = 0;    // operands of planned ops that the plan did not foresee
   std::uint32_t lost_ = 0;         // ops since the step left the plan
   bool on_plan_ = false;           // the running op is as planned
+  bool asked_ = false;             // for a plan, since the step began
   bool rekeyed_ = false;
   bool from_start_ = false;
   bool judging_ = false;           // whether the model is of this program
   NodeId model_nodes_ = 0;         // nodes below are the model's
   Recognized known_;
+  // While a model is judged: one that knows of it what has no names. It sees the same, and goes on where the model is given
+  // up: so nothing that was seen until then is lost. One, or none.
+  std::vector<PilotPredictor> blank_;
   Score score_;
 };
 

@@ -42,6 +42,20 @@ void Plan::use(const World& world, const Node& node) {
   }
 }
 
+// What small storages share comes with what backward returns to. Told once in a while: it stays that long.
+void Plan::use_shared(const World& world, const Node& node) {
+  constexpr std::uint32_t kAgain = 32;
+  const Instance* const made = world.instances.top(node.returns_to);
+  if (made == nullptr || made->planned) return;
+  world.shared.at(made->since, [&](ExtentId id) {
+    const std::uint32_t object = object_of(id), op = record_.size() - 1;
+    if (object >= told_.size()) told_.resize(object + 1 + object / 2, 0);
+    if (told_[object] > op) return;
+    told_[object] = op + kAgain;
+    record_.accesses.push_back(object);
+  });
+}
+
 Bytes Plan::bytes_of(const World& world, std::uint32_t object) const {
   const ExtentId id = holder_[object];
   return id == kNoExtent ? record_.objects[object].bytes : world.table[id].bytes;
@@ -77,6 +91,7 @@ void Plan::begin(const World& world, NodeId running, bool begins, Position next)
   record_.clear(0);
   nodes_.clear();
   holder_.clear();
+  told_.clear();
   pooled_ = 0;
   place_ = 1;
   base_ = next - 1;
@@ -99,7 +114,10 @@ Nanos Plan::add(const World& world, NodeId id, Nanos at) {
                          static_cast<std::uint32_t>(record_.births.size()), 0});
   nodes_.push_back(id);
   world.instances.run(id);
-  if (node.returns_to != kNobody) world.instances.pop(node.returns_to);
+  if (node.returns_to != kNobody) {
+    use_shared(world, node);
+    world.instances.pop(node.returns_to);
+  }
   use(world, node);
   change(world, node, op);
   make_graph_node(world, node, op);
@@ -117,12 +135,12 @@ void Plan::make(const World& world, Trail trail, NodeId running, bool begins, Po
   while (record_.size() < ops) {
     // Of the next step's sample nothing is known yet: what depends on it would come for nothing.
     const Sample& sample = steps == 0 ? world.sample : kNoSample;
-    const Choice chosen = world.chooser.choose({world.network, world.instances, trail, sample, running});
+    const Choice chosen = world.chooser.choose({world.network, world.instances, trail, sample, running, world.base});
     running = chosen.to;
     if (running == kNobody || (steps > 0 && chosen.probability < kLikely)) break;
     const Node& node = world.network[running];
     const ClassId choice = world.network.class_of(node);
-    if (choice != kNobody) trail.enter(choice, running);
+    if (choice != kNobody) trail.enter(choice, running, node.kind);
     if (running != world.step_node) {
       at = add(world, running, at);
       continue;
@@ -136,7 +154,46 @@ void Plan::make(const World& world, Trail trail, NodeId running, bool begins, Po
   open_ = record_.size() == ops;
   world.instances.end_draft();
   record_.finish(at);
+  cut(world);
   outlook_.begin(record_, holder_, false);
+}
+
+void Plan::cut(const World& world) {
+  blocks_ = world.blocks;
+  in_block_.clear();
+  if (!blocks_.any()) return;
+  std::vector<std::uint32_t> last(record_.objects.size(), kNone);  // block that worked on it
+  InBlock block;
+  Bytes bytes = 0;
+  const auto add = [&](std::uint32_t op) {
+    for (std::uint32_t i = record_.ops[op].first_access; i < record_.accesses_end(op); ++i) {
+      const std::uint32_t object = record_.accesses[i];
+      if (std::exchange(last[object], block.number) != block.number) bytes += bytes_of(world, object);
+    }
+  };
+  for (std::uint32_t op = 0; op < record_.size(); ++op) {
+    const Bytes before = bytes;
+    const bool chosen = world.network.class_of(world.network[nodes_[op]]) != kNobody;
+    if (!chosen) add(op);
+    if (op > 0 && (chosen || (blocks_.bytes > 0 && before > 0 && bytes > blocks_.bytes))) {
+      block = {op, block.number + 1};
+      bytes = 0;
+    }
+    add(op);
+    in_block_.push_back(block);
+  }
+}
+
+std::size_t Plan::by_blocks(std::span<Upcoming> out) const {
+  const std::uint32_t next = std::min(place_, size() - 1);
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const auto op = static_cast<std::uint32_t>(out[i].position - base_);
+    if (blocks_.buffers > 0 && in_block_[op].number >= in_block_[next].number + blocks_.buffers) return i;
+    if (blocks_.bytes == 0) continue;
+    out[i].position = wanted_at(op);
+    out[i].in = std::max<Nanos>(record_.ops[in_block_[op].begin].at - record_.ops[next].at, 0);
+  }
+  return out.size();
 }
 
 bool Plan::skip_to(NodeId node, std::uint32_t within) {
@@ -166,7 +223,7 @@ Position Plan::next_use(ExtentId id) const {
   if (id >= played_.size() || played_[id].plan != number_ || place_ >= size()) return kNever;
   const std::uint32_t object = played_[id].object;
   const std::uint32_t use = record_.use_from(object, place_);
-  if (use != kNone) return base_ + use;
+  if (use != kNone) return wanted_at(use);
   // It will go by itself then, at no cost.
   const std::uint32_t death = record_.objects[object].death_op;
   return death != kNone && death >= place_ ? base_ + death : kNever;

@@ -6,10 +6,19 @@
 
 #include "core/plan/predictor.h"
 #include "predictors/pilot/chooser.h"
+#include "predictors/pilot/shared_spans.h"
 #include "predictors/steps/outlook.h"
 #include "predictors/steps/step_record.h"
 
 namespace outsize::pilot {
+
+// For comparisons with DyNN-Offload (HPCA 2024), which brings blocks, and into one of two buffers: a plan's ops are cut where a way
+// was chosen, and before a block works on more than that. Not its cuts, which are not public.
+struct PlanBlocks {
+  Bytes bytes = 0;            // of a block, all of which is wanted at its begin; 0: each extent when an op wants it
+  std::uint32_t buffers = 0;  // of so many blocks, the running one among them, things come ahead; 0: of all
+  bool any() const { return bytes > 0 || buffers > 0; }
+};
 
 class Plan {
  public:
@@ -20,8 +29,11 @@ class Plan {
     const Sample& sample;
     Instances& instances;  // a draft is made of them and given up
     Chooser& chooser;
+    const SharedSpans& shared;
     NodeId step_node = kNobody;  // stands for the end of a step
     std::uint64_t op = 0;  // that runs
+    BaseType base = BaseType::kPlain;
+    PlanBlocks blocks = {};
     int steps = 8;         // in which it goes on after this one; such as have no ops would go on for ever
   };
   // From `running` on, which stands before `next`; at most `ops`. It `begins`: what it bears is still to come.
@@ -55,7 +67,10 @@ class Plan {
   // kNever where the plan knows nothing of it, or no more.
   Position next_use(ExtentId id) const;
   Position end() const { return base_ + size(); }
-  std::size_t upcoming(std::span<Upcoming> out) { return outlook_.upcoming(record_, place_, base_, out); }
+  std::size_t upcoming(std::span<Upcoming> out) {
+    const std::size_t count = outlook_.upcoming(record_, place_, base_, out);
+    return in_block_.empty() ? count : by_blocks(out.first(count));
+  }
   Bytes demand_within(Nanos nanos) { return outlook_.demand_within(record_, place_, nanos); }
 
  private:
@@ -69,15 +84,25 @@ class Plan {
   std::uint32_t object_of(ExtentId id);
   std::uint32_t resolve(const World& world, ThingId thing);
   void use(const World& world, const Node& node);
+  void use_shared(const World& world, const Node& node);
   void change(const World& world, const Node& node, std::uint32_t op);
+  void cut(const World& world);
+  std::size_t by_blocks(std::span<Upcoming> out) const;
+  Position wanted_at(std::uint32_t op) const { return base_ + (blocks_.bytes > 0 ? in_block_[op].begin : op); }
   static void make_graph_node(const World& world, const Node& node, std::uint32_t op);
   Bytes bytes_of(const World& world, std::uint32_t object) const;
 
   steps::StepRecord record_;
   steps::Outlook outlook_;
   std::vector<NodeId> nodes_;      // by op
+  struct InBlock {
+    std::uint32_t begin = 0, number = 0;  // the op with which its block begins, and the how-manieth block that is
+  };
+  PlanBlocks blocks_;
+  std::vector<InBlock> in_block_;  // by op; empty where nobody asks
   std::vector<Played> played_;     // by extent
   std::vector<ExtentId> holder_;   // by object, while it is made
+  std::vector<std::uint32_t> told_;  // by object, while it is made: until that op it need not be told again
   std::uint64_t number_ = 1;       // of plans so far; 0: of none
   Bytes pooled_ = 0;               // that the plan's ops so far will bear, beyond whole extents
   bool open_ = false;              // it might have been longer

@@ -9,7 +9,8 @@ namespace outsize::pilot {
 namespace {
 
 enum How : std::uint64_t {
-  kAtOwn, kAtAround, kAtAroundThat, kFirst, kLessFirst, kLessLength, kRoughly, kFirstAndOwn, kRoughlyAndOwn, kAtPlace
+  kAtOwn, kAtAround, kAtAroundThat, kFirst, kLessFirst, kLessLength, kRoughly, kFirstAndOwn, kRoughlyAndOwn, kAtKin,
+  kAtAroundKin, kAtPlace
 };
 
 // Numbers that differ by less than an eighth are mostly one.
@@ -38,7 +39,8 @@ std::optional<std::uint64_t> read_place(const Sample& sample, ClassId choice, Re
 
 }  // namespace
 
-std::optional<std::uint64_t> read_at(const Sample& sample, const Trail& trail, ClassId choice, Reader reader) {
+std::optional<std::uint64_t> read_at(const Sample& sample, const Trail& trail, const Choosing& choosing, Reader reader) {
+  const ClassId choice = choosing.choice;
   if (is_place(reader)) return read_place(sample, choice, reader);
   const Feature* const feature = sample.row((reader - kPlaces) / kReadings);
   if (feature == nullptr || feature->values.empty()) return std::nullopt;
@@ -55,6 +57,15 @@ std::optional<std::uint64_t> read_at(const Sample& sample, const Trail& trail, C
       const Trail::Visit around = trail.around(choice, how - kAtAround);
       if (!is_sequence || around.choice == kNobody) return std::nullopt;
       return key_of(choice, *feature, how, value_at(*feature, around.index));
+    }
+    // What the value means is the same to all kin, so that none of them has to learn it anew.
+    case kAtKin:
+      if (!is_sequence || choosing.kind == 0) return std::nullopt;
+      return key_of(choosing.kind, *feature, how, value_at(*feature, trail.kin(choosing.kind)));
+    case kAtAroundKin: {
+      const std::uint32_t around = trail.around_kin(choosing.kind);
+      if (!is_sequence || choosing.kind == 0 || around == kNobody) return std::nullopt;
+      return key_of(choosing.kind, *feature, how, value_at(*feature, around));
     }
     case kFirst: return key_of(choice, *feature, how, first);
     case kLessFirst: return key_of(choice, *feature, how, less(own, first));

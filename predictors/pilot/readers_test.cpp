@@ -9,6 +9,7 @@ namespace outsize::pilot {
 namespace {
 
 constexpr ClassId kChoice = 3, kAround = 4;
+constexpr std::uint32_t kKind = 77;
 using Values = std::vector<std::int64_t>;
 
 // What all readers see of a sample at the first choice of its class.
@@ -16,7 +17,7 @@ std::set<std::uint64_t> seen(Sample& sample, const Values& encoded, const Trail&
   sample.read(encoded);
   std::set<std::uint64_t> keys;
   for (Reader reader = 0; reader < readers(sample); ++reader) {
-    if (const auto key = read_at(sample, trail, kChoice, reader)) keys.insert(*key);
+    if (const auto key = read_at(sample, trail, {kChoice, kKind}, reader)) keys.insert(*key);
   }
   return keys;
 }
@@ -51,12 +52,12 @@ TEST(PilotReaders, TheSameIsSeenWhereTheSameIsSaid) {
 TEST(PilotReaders, PlacesAreOfLongSequencesOnly) {
   Sample sample;
   sample.read(sequence(7, 15, 5));
-  EXPECT_FALSE(read_at(sample, {}, kChoice, 3));
+  EXPECT_FALSE(read_at(sample, {}, {kChoice}, 3));
   sample.read(sequence(7, 400, 5));
-  EXPECT_TRUE(read_at(sample, {}, kChoice, 3));
-  EXPECT_TRUE(read_at(sample, {}, kChoice, kPlaces - 1));
+  EXPECT_TRUE(read_at(sample, {}, {kChoice}, 3));
+  EXPECT_TRUE(read_at(sample, {}, {kChoice}, kPlaces - 1));
   sample.read(sequence(7, 20, 5));
-  EXPECT_FALSE(read_at(sample, {}, kChoice, 20)) << "behind its end";
+  EXPECT_FALSE(read_at(sample, {}, {kChoice}, 20)) << "behind its end";
 }
 
 TEST(PilotReaders, NumbersThatAreNearlyAlikeAreOne) {
@@ -84,6 +85,28 @@ TEST(PilotReaders, WhereTheChoiceStandsIsAPartOfIt) {
   within.enter(kAround, 2);
   Sample third, fourth;
   EXPECT_GT(seen(third, {7, 2, 5, 6}, within).size(), seen(fourth, {7, 2, 5, 6}).size());
+}
+
+// What one class has learnt of a value serves the other, wherever both stand.
+TEST(PilotReaders, KinReadWhereTheyStandTogether) {
+  constexpr ClassId kOther = 9;
+  Sample sample;
+  sample.read(Values{7, 4, 5, 6, 7, 6});
+  Trail first, third;
+  first.enter(kOther, 1, kKind);
+  for (int i = 0; i < 3; ++i) third.enter(i == 1 ? kChoice : kOther, 1, kKind);
+  const auto seen_by = [&](const Trail& trail, const Choosing& choosing) {
+    std::set<std::uint64_t> keys;
+    for (Reader reader = 0; reader < readers(sample); ++reader) {
+      if (const auto key = read_at(sample, trail, choosing, reader)) keys.insert(*key);
+    }
+    return keys;
+  };
+  const auto here = seen_by(first, {kChoice, kKind});
+  EXPECT_EQ(shared(here, seen_by(third, {kOther, kKind})), 1U) << "a 6 in both places";
+  EXPECT_EQ(shared(here, seen_by(third, {kOther, kKind + 1})), 0U) << "no kin";
+  EXPECT_EQ(seen_by(first, {kChoice, 0}).size() + 1, here.size());
+  EXPECT_EQ(seen_by(first, {kChoice, kKind + 1}).size(), here.size() + 1) << "it lies within one";
 }
 
 TEST(PilotReaders, TheSampleBeforeIsReadToo) {

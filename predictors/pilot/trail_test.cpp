@@ -63,5 +63,33 @@ TEST(PilotTrail, OfMoreClassesTheOldestIsForgotten) {
   EXPECT_EQ(trail.around(kNobody - 1, 2).choice, kEnds);
 }
 
+// Cells of a tree, some of a class of their own.
+TEST(PilotTrail, KinAreCountedTogether) {
+  constexpr std::uint32_t kCell = 7, kStack = 8;
+  Trail trail;
+  EXPECT_EQ(trail.kin(kCell), 0U);
+  EXPECT_EQ(trail.around_kin(kStack), kNobody);
+  trail.enter(kLayers, 10, kCell);
+  trail.enter(kExperts, 20, kCell);
+  EXPECT_EQ(trail.kin(kCell), 2U);
+  EXPECT_EQ(trail.around_kin(kStack), 1U) << "within the second cell";
+  EXPECT_EQ(trail.around_kin(kCell), kNobody);
+  trail.enter(kEnds, 30, kStack);
+  EXPECT_EQ(trail.kin(kStack), 1U);
+  EXPECT_EQ(trail.around_kin(kStack), 1U);
+  EXPECT_EQ(trail.around_kin(kCell), 0U);
+  trail.begin_sample();
+  EXPECT_EQ(trail.kin(kCell), 0U);
+  EXPECT_EQ(trail.around_kin(kStack), kNobody);
+}
+
+TEST(PilotTrail, OfTooManyKindsTheLastAreNotCounted) {
+  Trail trail;
+  for (std::uint32_t kind = 1; kind <= 100; ++kind) trail.enter(kLayers, 10, kind);
+  EXPECT_EQ(trail.kin(1), 1U);
+  EXPECT_EQ(trail.kin(100), 0U);
+  EXPECT_NE(trail.around_kin(100), kNobody);
+}
+
 }  // namespace
 }  // namespace outsize::pilot

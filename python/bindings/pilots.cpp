@@ -36,6 +36,7 @@ py::dict facts_of(const pilot::ModelFacts& facts) {
   answer["things"] = facts.things;
   answer["classes"] = facts.classes;
   answer["contexts"] = facts.contexts;
+  answer["kinds"] = facts.kinds;
   answer["features"] = facts.features;
   answer["plan_ops"] = facts.plan_ops;
   answer["base_type"] = to_string(facts.base);

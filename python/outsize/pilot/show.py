@@ -55,6 +55,7 @@ def table(path: str, said: dict[str, Any]) -> str:
             f"{format_count(said['nodes'], 'op')} by name, {said['classes']:,} kinds of choices,"
             f" {format_count(said['contexts'], 'context')}, {format_count(said['features'], 'feature')} of samples",
         ),
+        ("anywhere", f"{format_count(said['kinds'], 'context')} of kinds of work, which other networks have too"),
     ]
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
