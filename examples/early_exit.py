@@ -109,7 +109,7 @@ class AdaptiveDepth(nn.Module):
 
 
 def hinted(model: AdaptiveDepth, window: Tensor) -> Tensor:
-    import outsize  # does nothing where this script runs without it
+    import outsize  # its hint does nothing without `outsize run`
 
     outsize.hint(says=model.path_of(window))
     return model(window)

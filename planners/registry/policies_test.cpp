@@ -43,7 +43,8 @@ TEST(Policies, SettingsStandBehindAColon) {
   ExtentTable table;
   for (const char* name : {"deepum:", "deepum:chaining=off", "deepum:degree=8,rows=128,pre-eviction=on", "weights:",
                            "weights:solver=greedy-star", "weights:moves=weights,solver=single", "pilot",
-                           "pilot:sample=off,ops=2048", "pilot:idioms=onehot,base=off,size=small,learn=off,requery=off", "pilot:block=64,buffers=2",
+                           "pilot:sample=off,ops=2048", "pilot:idioms=onehot,base=off,size=small,learn=off,requery=off",
+                           "pilot:block=64,buffers=2",
                            "auto", "auto:margin=10,rest=64"}) {
     EXPECT_NE(make_policy(name, table).planner, nullptr) << name;
   }

@@ -1,7 +1,6 @@
 #include "predictors/pilot/chooser.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <numeric>
 #include <span>
@@ -232,7 +231,7 @@ void Chooser::halve_places(OfClass& of, std::uint64_t age) {
     of.places.resize(kPlaces);
     std::iota(of.places.begin(), of.places.end(), Reader{0});
   }
-  if (age < kFirst || !std::has_single_bit(age)) return;
+  if (age < kFirst || (age & (age - 1)) != 0) return;
   const auto left = static_cast<std::ptrdiff_t>(std::min<std::size_t>(of.places.size(), 8 * kPlaces / age));
   const auto is_better = [&of](Reader a, Reader b) { return better(of, a, b); };
   std::nth_element(of.places.begin(), of.places.begin() + left, of.places.end(), is_better);

@@ -3,7 +3,7 @@
 //
 // Several *advisers* each give every way a probability: what followed after the last 0 to 3 choices; what followed the
 // how-manieth run of this op in the step; what followed ops as far behind the begin of other branches; what followed
-// where the sample had this value (readers.h; the two ways of reading it that were right most often are heard); the ways
+// where the sample had this value (readers.h; the few ways of reading it that were right most often are heard); the ways
 // whose things were made latest (backward returns in reverse); the next in order of those whose things are there, or
 // were used in this step (optimizers); which kind of way followed such kinds of work, in whatever network (kinds.h). How
 // often each was right is kept by class of choices.

@@ -131,7 +131,7 @@ void Chooser::load_contexts(ModelReader& in, Contexts& table, std::size_t most) 
       way.count = static_cast<std::uint32_t>(in.number(kCountMax, "a way that is gone too often"));
     }
     if (counts.empty()) in.refuse("a context without ways");
-    else table.put(key, counts);
+    else if (!table.put(key, counts)) in.refuse("contexts that are too much alike");
   }
 }
 

@@ -81,11 +81,13 @@ void Contexts::count(std::uint64_t key, std::uint32_t to, std::size_t most) {
   for (Count& each : ways) each.count = (each.count + 1) / 2;
 }
 
-void Contexts::put(std::uint64_t key, std::span<const Count> counts) {
+bool Contexts::put(std::uint64_t key, std::span<const Count> counts) {
   Slot& slot = this->slot(key);
+  const std::size_t at = static_cast<std::size_t>(&slot - slots_.data()), mask = slots_.size() - 1;
   if (slot.ways > kInline) free_rows_.push_back(slot.row);
   slot.ways = 0;
   for (const Count& way : counts) append(slot, way);
+  return ((at - static_cast<std::size_t>(key)) & mask) <= kFarthest;
 }
 
 void Contexts::forget(std::size_t most) {

@@ -33,8 +33,9 @@ class Contexts {
   }
   // `to` followed; of a table that holds at most `most` contexts.
   void count(std::uint64_t key, std::uint32_t to, std::size_t most);
-  // As a saved model has it: at least one way, at most kWaysMax; in place of what was counted there.
-  void put(std::uint64_t key, std::span<const Count> counts);
+  // As a saved model has it: at least one way, at most kWaysMax; in place of what was counted there. False where
+  // keys lie closer together than mixed ones ever do.
+  bool put(std::uint64_t key, std::span<const Count> counts);
 
   std::size_t size() const { return size_; }
   std::vector<std::uint64_t> keys() const;  // in ascending order
@@ -42,6 +43,7 @@ class Contexts {
 
  private:
   static constexpr std::size_t kInline = 2;
+  static constexpr std::size_t kFarthest = 2048;  // slots from where a key belongs
   struct Slot {
     std::uint64_t key = 0;
     std::array<Count, kInline> few{};

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <random>
+#include <utility>
 
 #include "predictors/pilot/mix.h"
 
@@ -80,11 +81,20 @@ TEST(Contexts, WhatCameSeldomIsForgotten) {
 TEST(Contexts, WhatIsPutIsThere) {
   Contexts contexts;
   const std::vector<Count> few{{4, 2}}, many{{1, 1}, {2, 2}, {3, 3}};
-  contexts.put(8, many);
-  contexts.put(9, few);
-  contexts.put(8, few);
-  contexts.put(9, many);
+  for (const auto& [key, row] : {std::pair(8U, &many), std::pair(9U, &few), std::pair(8U, &few), std::pair(9U, &many)}) {
+    EXPECT_TRUE(contexts.put(key, *row));
+  }
   EXPECT_EQ(rows_of(contexts), (Rows{{8, {{4, 2}}}, {9, {{1, 1}, {2, 2}, {3, 3}}}}));
+}
+
+TEST(Contexts, KeysThatWouldMakeItSlowAreToldOf) {
+  const std::vector<Count> counts{{1, 1}};
+  Contexts contexts;
+  std::uint64_t put = 0;
+  while (put < 100000 && contexts.put((put + 1) << 32, counts)) ++put;
+  EXPECT_LT(put, 10000U);
+  Contexts mixed;
+  for (std::uint64_t i = 0; i < 300000; ++i) ASSERT_TRUE(mixed.put(mix(i, 3), counts));
 }
 
 }  // namespace

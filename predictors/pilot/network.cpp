@@ -84,7 +84,7 @@ bool Network::pass(NodeId from, NodeId to, std::uint64_t step) {
     a.ways.push_back({to, 1});
   } else {
     const auto rarer = [](const Way& x, const Way& y) { return x.count < y.count; };
-    *std::min_element(a.ways.begin(), a.ways.end(), rarer) = {to, 1};
+    *std::min_element(a.ways.begin() + 1, a.ways.end(), rarer) = {to, 1};  // the first says of what class and kind they are
   }
   if (a.ways.size() == 1) return false;
   join(a.ways[0].to, to);

@@ -8,6 +8,7 @@ namespace {
 constexpr Nanos kPlanOpNanos = 60;  // what planning an op takes, about
 constexpr std::uint32_t kSurprises = 4;  // after which a plan that foresees the ops is made anew all the same
 constexpr Nanos kCreditMax = 10'000'000;
+constexpr std::uint64_t kJudgedOpsMax = 1U << 22;  // after so many ops a model is kept
 
 }  // namespace
 
@@ -103,6 +104,7 @@ void PilotPredictor::on_op(const OpEvent& op) {
   if (judging_) {
     ++known_.ops;
     known_.known += node < model_nodes_ ? 1 : 0;
+    if (known_.ops == kJudgedOpsMax) blank_.clear();  // no step ends: it would watch for ever
   }
   pass_to(node);
   take_turn(node, turn);
@@ -115,9 +117,9 @@ void PilotPredictor::use(NodeId node, bool backward) {
   things_.clear();
   const bool planned = plan_.next_is(node);
   for (const ExtentId id : operands_) {
-    if (planned && plan_.next_use(id) + 1 != ops_) ++surprises_;
     const ThingId thing = thing_of(id);
     if (thing == kNobody) continue;
+    if (planned && !plan_.foresees(id)) ++surprises_;
     things_.push_back(thing);
     if (network_.thing(thing).role == kNoRole) continue;
     instances_.touch(thing);
@@ -187,7 +189,8 @@ void PilotPredictor::make_plan(bool begins) {
 }
 
 void PilotPredictor::foresee(Plan& plan, std::uint32_t ops) {
-  const Plan::World world{network_, tokens_, *table_, sample_, instances_, chooser_, shared_, step_node_, ops_, base_type_, {}, 0};
+  const Plan::World world{network_,   tokens_, *table_,    sample_, instances_, chooser_, shared_,
+                          step_node_, ops_,    base_type_, {},      0};
   plan.make(world, trail_, running_, false, ops_, ops);
 }
 
@@ -249,8 +252,9 @@ void PilotPredictor::judge_model() {
   constexpr std::uint64_t kLeast = 50;  // percent: what networks have in common by chance is less, also several networks
   if (step_ < 3 || known_.ops == 0) return;
   judging_ = false;
-  known_.given_up = known_.known * 100 < known_.ops * kLeast;
   std::vector<PilotPredictor> blank = std::exchange(blank_, {});
+  if (blank.empty()) return;
+  known_.given_up = known_.known * 100 < known_.ops * kLeast;
   if (known_.given_up) begin_anew(std::move(blank.front()));
 }
 

@@ -8,7 +8,7 @@
 // take about a share of the step's time. What a plan does not tell is taken to be needed the later, the longer ago it was
 // used.
 //
-// Costs: on_op O(operands); a plan O(its ops); next_use O(log uses). For programs whose ops are one row; where threads
+// Costs: on_op O(operands log uses); a plan O(its ops); next_use O(log uses). For programs whose ops are one row; where threads
 // run ops at once, foresight suffers and nothing else.
 #pragma once
 
@@ -52,7 +52,10 @@ class PilotPredictor final : public Predictor {
   std::size_t upcoming(std::span<Upcoming> out) const override;
   Bytes demand_within(Nanos nanos) const override;
   bool take_rekeyed() override { return std::exchange(rekeyed_, false); }
-  Bytes table_bytes() const override { return network_.table_bytes() + chooser_.table_bytes(); }
+  Bytes table_bytes() const override {
+    const Bytes blank = blank_.empty() ? 0 : blank_.front().table_bytes();
+    return network_.table_bytes() + chooser_.table_bytes() + shared_.bytes() + blank;
+  }
 
   bool from_start() const override { return from_start_; }
   std::string learnt() const override;

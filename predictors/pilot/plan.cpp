@@ -219,6 +219,11 @@ void Plan::bury(ExtentId id) {
   p = {};
 }
 
+bool Plan::foresees(ExtentId id) const {
+  if (id >= played_.size() || played_[id].plan != number_ || place_ >= size()) return false;
+  return record_.use_from(played_[id].object, place_) == place_;
+}
+
 Position Plan::next_use(ExtentId id) const {
   if (id >= played_.size() || played_[id].plan != number_ || place_ >= size()) return kNever;
   const std::uint32_t object = played_[id].object;

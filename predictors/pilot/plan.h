@@ -12,8 +12,8 @@
 
 namespace outsize::pilot {
 
-// For comparisons with DyNN-Offload (HPCA 2024), which brings blocks, and into one of two buffers: a plan's ops are cut where a way
-// was chosen, and before a block works on more than that. Not its cuts, which are not public.
+// For comparisons with DyNN-Offload (HPCA 2024), which brings blocks, and into one of two buffers: a plan's ops are cut
+// where a way was chosen, and before a block works on more than that. Not its cuts, which are not public.
 struct PlanBlocks {
   Bytes bytes = 0;            // of a block, all of which is wanted at its begin; 0: each extent when an op wants it
   std::uint32_t buffers = 0;  // of so many blocks, the running one among them, things come ahead; 0: of all
@@ -64,6 +64,8 @@ class Plan {
   // The `order`-th birth of the running op, if the plan knew of it, has become that extent.
   void bear(ExtentId id, std::size_t order);
   void bury(ExtentId id);
+  // The next op works on it, as planned.
+  bool foresees(ExtentId id) const;
   // kNever where the plan knows nothing of it, or no more.
   Position next_use(ExtentId id) const;
   Position end() const { return base_ + size(); }

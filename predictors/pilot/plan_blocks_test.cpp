@@ -99,6 +99,13 @@ TEST(PilotPlanBlocks, AllOfABlockIsWantedAtItsBegin) {
   }
 }
 
+// What a block brings before its op wants it is no surprise.
+TEST(PilotPlanBlocks, WholeBlocksAreNoReasonForMorePlans) {
+  Walk each({}), whole({.block = 64});
+  for (Walk* const walk : {&each, &whole}) walk->steps(60);
+  EXPECT_LE(whole.pilot.score().plans, each.pilot.score().plans);
+}
+
 TEST(PilotPlanBlocks, WithoutAskingAgainThereIsAPlanForEachSample) {
   constexpr int kSteps = 30;
   Walk run({.requery = false});

@@ -46,5 +46,18 @@ TEST(SharedSpans, WhatIsUsedAllTheTimeIsNotToldOf) {
   EXPECT_TRUE(at(spans, 300).empty());
 }
 
+TEST(SharedSpans, WhereNoStepEndsTheOlderAreForgotten) {
+  SharedSpans spans;
+  std::uint64_t op = 0;
+  for (; op < 10 * SharedSpans::kMax; ++op) {
+    spans.use(op % 8, op);
+    if (op % 8 != 3) spans.die(op % 8);
+  }
+  EXPECT_EQ(at(spans, op), Extents()) << "all but one died";
+  EXPECT_LT(spans.bytes(), static_cast<Bytes>(SharedSpans::kMax) * 64);
+  spans.use(5, op);
+  EXPECT_EQ(at(spans, op), (Extents{5}));
+}
+
 }  // namespace
 }  // namespace outsize::pilot

@@ -68,7 +68,7 @@ def foreseen(stats: Stats) -> str:
 def _pilot(stats: Stats) -> str:
     share = 100 * stats.pilot_known_ops // stats.pilot_ops
     knew = f"knew {share} % of the first {format_count(stats.pilot_ops, 'op')}"
-    return knew + (": given up but for how advisers are weighed" if stats.pilot_given_up else "")
+    return knew + (": given up but for what has no names" if stats.pilot_given_up else "")
 
 
 def _peak(stats: Stats) -> str:

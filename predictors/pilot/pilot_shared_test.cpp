@@ -1,0 +1,95 @@
+// Extents that small storages share come with what backward returns to; and plans that go wrong in what ops work on.
+#include <algorithm>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "predictors/pilot/pilot.h"
+
+namespace outsize::pilot {
+namespace {
+
+constexpr std::uint32_t kLayers = 12;
+
+// Forward through layers, each with a weight and, from op to op, small results in an extent of the layer's own; then
+// backward in reverse, which works on both again. Autograd's numbers go on from step to step.
+class Chain {
+ public:
+  explicit Chain(bool swaps = false) : pilot(table_, {}), swaps_(swaps) {
+    table_.ensure(3 * kLayers);
+    for (ExtentId id = 0; id < 3 * kLayers; ++id) {
+      table_[id].bytes = kMiB;
+      table_[id].shared = id >= kLayers && id < 2 * kLayers;
+    }
+    for (ExtentId id = 0; id < kLayers; ++id) pilot.on_birth(id, kMiB);
+    for (ExtentId id = 2 * kLayers; id < 3 * kLayers; ++id) pilot.on_birth(id, kMiB);
+  }
+  void steps(int count) {
+    for (int i = 0; i < count; ++i) {
+      forward();
+      backward();
+      pilot.on_step(now_ += 1000);
+    }
+  }
+  void forward() {
+    first_ = next_;
+    for (std::uint32_t layer = 0; layer < kLayers; ++layer) {
+      pilot.on_birth(kLayers + layer, kMiB);
+      op(100 + layer, {weight(layer), kLayers + layer}, 0, next_);
+      ++next_;  // it makes one node
+      op(50, {kLayers + layer}, 0, next_);
+    }
+    op(60, {}, 0, next_);
+  }
+  ExtentTable table_;
+  PilotPredictor pilot;
+
+ private:
+  // What stands there now and then, in no order.
+  ExtentId weight(std::uint32_t layer) {
+    if (!swaps_) return layer;
+    random_ = random_ * 6364136223846793005ULL + 1442695040888963407ULL;
+    return (random_ >> 60) % 2 == 0 ? layer : 2 * kLayers + layer;
+  }
+  void backward() {
+    for (std::uint32_t layer = kLayers; layer-- > 0;) {
+      op(200 + layer, {layer, kLayers + layer}, first_ + layer, next_);
+      pilot.on_death(kLayers + layer, kMiB);
+    }
+  }
+  void op(std::uint64_t kind, const std::vector<ExtentId>& extents, std::uint32_t running, std::uint32_t next) {
+    const GraphPlace graph = graph_place(next, running);
+    pilot.on_op({kind, extents, running != 0, now_ += 1'000'000, {}, graph});
+  }
+  bool swaps_ = false;
+  std::uint64_t random_ = 1;
+  std::uint32_t next_ = 1, first_ = 1;
+  Nanos now_ = 0;
+};
+
+TEST(PilotShared, ExtentsComeInTheOrderInWhichBackwardReturnsToThem) {
+  Chain chain;
+  chain.steps(20);
+  chain.forward();
+  chain.pilot.on_sample({});  // so that a plan is made here
+  std::vector<Upcoming> out(256);
+  out.resize(chain.pilot.upcoming(out));
+  std::vector<ExtentId> shared;
+  for (const Upcoming& next : out) {
+    if (chain.table_[next.extent].shared) shared.push_back(next.extent);
+  }
+  ASSERT_EQ(shared.size(), std::size_t{kLayers}) << "each once";
+  EXPECT_TRUE(std::is_sorted(shared.rbegin(), shared.rend())) << "the last one first";
+  for (ExtentId id = kLayers; id + 1 < 2 * kLayers; ++id) {
+    EXPECT_GT(chain.pilot.next_use(id), chain.pilot.next_use(id + 1));
+  }
+}
+
+TEST(PilotShared, APlanOfRightOpsOnOtherExtentsIsMadeAnew) {
+  Chain same, swaps(true);
+  for (Chain* const chain : {&same, &swaps}) chain->steps(60);
+  EXPECT_GT(swaps.pilot.score().plans, same.pilot.score().plans);
+}
+
+}  // namespace
+}  // namespace outsize::pilot
