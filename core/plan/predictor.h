@@ -57,6 +57,9 @@ class Predictor {
   virtual Position next_use(ExtentId id) const = 0;
   // Fills `out` with what will be used, soonest first, as far as it is foreseen; returns how many.
   virtual std::size_t upcoming(std::span<Upcoming> out) const = 0;
+  // How many of these, the soonest, are to come ahead of their use: who is wrong the more often the further he looks says
+  // fewer than he foresees.
+  virtual std::size_t to_bring(std::span<const Upcoming> upcoming) const { return upcoming.size(); }
   // The largest sum of births less deaths within the next `nanos`.
   virtual Bytes demand_within(Nanos nanos) const = 0;
   // True once after next_use changed for many extents at once (a new step, a jump).

@@ -84,7 +84,7 @@ bool AheadPlanner::reaches(Draft& draft, std::size_t at) {
 }
 
 void AheadPlanner::foresee(Draft& draft) {
-  draft.coming = predictor_.upcoming(upcoming_);
+  draft.coming = predictor_.to_bring(std::span(upcoming_).first(predictor_.upcoming(upcoming_)));
   for (std::size_t i = 0; i < draft.coming; ++i) {
     const Extent& e = table_[upcoming_[i].extent];
     const bool is_absent = e.where == Where::kAbsent;  // nobody can guess: better than a branch that waits for memory

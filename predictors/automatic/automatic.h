@@ -40,6 +40,7 @@ class AutomaticPredictor final : public Predictor {
   Position position() const override { return active_->position(); }
   Position next_use(ExtentId id) const override { return active_->next_use(id); }
   std::size_t upcoming(std::span<Upcoming> out) const override { return active_->upcoming(out); }
+  std::size_t to_bring(std::span<const Upcoming> upcoming) const override { return active_->to_bring(upcoming); }
   Bytes demand_within(Nanos nanos) const override { return active_->demand_within(nanos); }
   bool take_rekeyed() override { return std::exchange(rekeyed_, false); }
   bool read_cycle(const ExtentTable& table, Cycle& out) const override { return active_->read_cycle(table, out); }

@@ -30,7 +30,7 @@ struct PilotOptions {
   std::uint32_t share = 100;  // plans take one part in so many of the step's time
   std::uint32_t skip = 96;    // planned ops that may not come
   std::uint32_t block = 0;    // MiB of a block whose things are all wanted at its begin; 0: things by themselves
-  std::uint32_t buffers = 0;  // of so many blocks things come ahead (PlanBlocks)
+  std::uint32_t buffers = 12;  // of so many blocks things come ahead (PlanBlocks); 0: of all
   std::uint32_t lost = 4;     // ops that come unplanned before a plan is made anew
   bool requery = true;        // else the path is asked for once a sample, or once a step that has none
   bool early = false;         // names ops from the program's first one on, as a run with a model does
@@ -50,6 +50,7 @@ class PilotPredictor final : public Predictor {
   Position position() const override { return ops_; }
   Position next_use(ExtentId id) const override;
   std::size_t upcoming(std::span<Upcoming> out) const override;
+  std::size_t to_bring(std::span<const Upcoming> upcoming) const override { return plan_.to_bring(upcoming); }
   Bytes demand_within(Nanos nanos) const override;
   bool take_rekeyed() override { return std::exchange(rekeyed_, false); }
   Bytes table_bytes() const override {

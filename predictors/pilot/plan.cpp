@@ -162,10 +162,12 @@ void Plan::cut(const World& world) {
   blocks_ = world.blocks;
   in_block_.clear();
   if (!blocks_.any()) return;
-  std::vector<std::uint32_t> last(record_.objects.size(), kNone);  // block that worked on it
+  // Which block worked on it; where blocks have no bound of bytes nobody asks.
+  std::vector<std::uint32_t> last(blocks_.bytes > 0 ? record_.objects.size() : 0, kNone);
   InBlock block;
   Bytes bytes = 0;
   const auto add = [&](std::uint32_t op) {
+    if (blocks_.bytes == 0) return;
     for (std::uint32_t i = record_.ops[op].first_access; i < record_.accesses_end(op); ++i) {
       const std::uint32_t object = record_.accesses[i];
       if (std::exchange(last[object], block.number) != block.number) bytes += bytes_of(world, object);
@@ -184,16 +186,23 @@ void Plan::cut(const World& world) {
   }
 }
 
-std::size_t Plan::by_blocks(std::span<Upcoming> out) const {
+void Plan::want_blocks(std::span<Upcoming> out) const {
   const std::uint32_t next = std::min(place_, size() - 1);
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    const auto op = static_cast<std::uint32_t>(out[i].position - base_);
-    if (blocks_.buffers > 0 && in_block_[op].number >= in_block_[next].number + blocks_.buffers) return i;
-    if (blocks_.bytes == 0) continue;
-    out[i].position = wanted_at(op);
-    out[i].in = std::max<Nanos>(record_.ops[in_block_[op].begin].at - record_.ops[next].at, 0);
+  for (Upcoming& each : out) {
+    const auto op = static_cast<std::uint32_t>(each.position - base_);
+    each.position = wanted_at(op);
+    each.in = std::max<Nanos>(record_.ops[in_block_[op].begin].at - record_.ops[next].at, 0);
   }
-  return out.size();
+}
+
+std::size_t Plan::to_bring(std::span<const Upcoming> upcoming) const {
+  if (blocks_.buffers == 0 || in_block_.empty()) return upcoming.size();
+  const std::uint32_t end = in_block_[std::min(place_, size() - 1)].number + blocks_.buffers;
+  const auto beyond = [&](const Upcoming& each) {
+    const Position op = each.position - base_;
+    return op < in_block_.size() && in_block_[op].number >= end;
+  };
+  return static_cast<std::size_t>(std::find_if(upcoming.begin(), upcoming.end(), beyond) - upcoming.begin());
 }
 
 bool Plan::skip_to(NodeId node, std::uint32_t within) {

@@ -12,8 +12,9 @@
 
 namespace outsize::pilot {
 
-// For comparisons with DyNN-Offload (HPCA 2024), which brings blocks, and into one of two buffers: a plan's ops are cut
-// where a way was chosen, and before a block works on more than that. Not its cuts, which are not public.
+// After DyNN-Offload (HPCA 2024), which brings blocks, and into one of two buffers: a plan's ops are cut where a way was
+// chosen, and before a block works on more than that. Not its cuts, which are not public. The further a plan looks the
+// more often it is wrong: what comes ahead comes for a dozen blocks (docs/notes/pilot-ablations.md).
 struct PlanBlocks {
   Bytes bytes = 0;            // of a block, all of which is wanted at its begin; 0: each extent when an op wants it
   std::uint32_t buffers = 0;  // of so many blocks, the running one among them, things come ahead; 0: of all
@@ -71,8 +72,11 @@ class Plan {
   Position end() const { return base_ + size(); }
   std::size_t upcoming(std::span<Upcoming> out) {
     const std::size_t count = outlook_.upcoming(record_, place_, base_, out);
-    return in_block_.empty() ? count : by_blocks(out.first(count));
+    if (blocks_.bytes > 0) want_blocks(out.first(count));
+    return count;
   }
+  // How many of these are of the blocks that come ahead.
+  std::size_t to_bring(std::span<const Upcoming> upcoming) const;
   Bytes demand_within(Nanos nanos) { return outlook_.demand_within(record_, place_, nanos); }
 
  private:
@@ -89,7 +93,7 @@ class Plan {
   void use_shared(const World& world, const Node& node);
   void change(const World& world, const Node& node, std::uint32_t op);
   void cut(const World& world);
-  std::size_t by_blocks(std::span<Upcoming> out) const;
+  void want_blocks(std::span<Upcoming> out) const;
   Position wanted_at(std::uint32_t op) const { return base_ + (blocks_.bytes > 0 ? in_block_[op].begin : op); }
   static void make_graph_node(const World& world, const Node& node, std::uint32_t op);
   Bytes bytes_of(const World& world, std::uint32_t object) const;

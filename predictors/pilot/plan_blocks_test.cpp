@@ -72,13 +72,16 @@ class Walk {
 };
 
 TEST(PilotPlanBlocks, FewBuffersLookLessFarAhead) {
-  Walk all({}), one({.buffers = 1}), two({.buffers = 2});
+  Walk all({.buffers = 0}), one({.buffers = 1}), two({.buffers = 2});
   for (Walk* const walk : {&all, &one, &two}) {
     walk->steps(30);
     walk->begin();
   }
-  EXPECT_LT(one.upcoming().size(), two.upcoming().size());
-  EXPECT_LT(two.upcoming().size(), all.upcoming().size());
+  const std::size_t foreseen = all.upcoming().size();
+  EXPECT_EQ(one.upcoming().size(), foreseen) << "who is judged is judged by all that he foresees";
+  EXPECT_EQ(all.pilot.to_bring(all.upcoming()), foreseen);
+  EXPECT_LT(one.pilot.to_bring(one.upcoming()), two.pilot.to_bring(two.upcoming()));
+  EXPECT_LT(two.pilot.to_bring(two.upcoming()), foreseen);
 }
 
 TEST(PilotPlanBlocks, AllOfABlockIsWantedAtItsBegin) {
