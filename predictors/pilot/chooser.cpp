@@ -245,10 +245,10 @@ void Chooser::learn_sample(const Standing& standing, OfClass& of, ClassId choice
   constexpr std::uint64_t kNew = 64, kPlacesNew = 256, kNowAndThen = 8, kAnew = 1024;
   if (!options_.sample || standing.sample.rows() == 0) return;
   if (readers(standing.sample) > of.readers.size()) of.readers.resize(readers(standing.sample));
-  const Choosing choosing{choice, standing.network.kind_after(standing.network[standing.at])};
+  const Choosing by = choosing(standing, choice);
   read_.clear();
   const auto read = [&](Reader reader) {
-    const auto key = read_at(standing.sample, standing.trail, choosing, reader);
+    const auto key = read_at(standing.sample, standing.trail, by, reader);
     if (!key) return;
     contexts_.prefetch(*key);
     read_.push_back({reader, *key});
@@ -304,7 +304,7 @@ void Chooser::pick_best(OfClass& of) const {
 
 Bytes Chooser::table_bytes() const {
   std::size_t bytes = classes_.size() * sizeof(OfClass);
-  for (const OfClass& of : classes_) bytes += of.readers.size() * sizeof(Quality);
+  for (const OfClass& of : classes_) bytes += of.readers.size() * sizeof(Quality) + of.places.capacity() * sizeof(Reader);
   bytes += sorts_.size() * sizeof(OfSort);
   return contexts_.bytes() + kinds_.bytes() +
          static_cast<Bytes>(bytes + nodes_.size() * (sizeof(Qualities) + kRules + sizeof(std::uint32_t)));

@@ -166,6 +166,9 @@ class Chooser {
   void judge_rule(const Network& network, std::size_t rule, NodeId to);
   void judge(Quality& quality, const Advice& advice, std::size_t way, std::uint32_t memory = kMemory) const;
   std::uint64_t markov_key(const Standing& standing, std::size_t order) const;
+  static Choosing choosing(const Standing& standing, ClassId choice) {
+    return {choice, standing.network.kind_after(standing.network[standing.at])};
+  }
   // The key under which the `i`-th best reader of a class sees this choice.
   std::optional<std::uint64_t> best_key(const Standing& standing, ClassId choice, const OfClass& of, std::size_t i) const;
   void learn_sample(const Standing& standing, OfClass& of, ClassId choice, Symbol to, std::size_t way);

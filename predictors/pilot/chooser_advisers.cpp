@@ -107,8 +107,7 @@ std::optional<std::uint64_t> Chooser::like_key(const Standing& standing, ClassId
 std::optional<std::uint64_t> Chooser::best_key(const Standing& standing, ClassId choice, const OfClass& of,
                                                std::size_t i) const {
   if (!options_.sample || of.best[i] >= of.readers.size()) return std::nullopt;
-  const Choosing choosing{choice, standing.network.kind_after(standing.network[standing.at])};
-  return read_at(standing.sample, standing.trail, choosing, of.best[i]);
+  return read_at(standing.sample, standing.trail, choosing(standing, choice), of.best[i]);
 }
 
 // When what backward returns to with `node` was made or used by forward. Autograd's nodes tell, else weights,

@@ -92,10 +92,10 @@ bool Contexts::put(std::uint64_t key, std::span<const Count> counts) {
 
 void Contexts::forget(std::size_t most) {
   while (size_ >= most / 4 * 3) {
-    std::vector<Slot> before = std::exchange(slots_, std::vector<Slot>(slots_.size()));
+    const std::vector<Slot> before = std::exchange(slots_, std::vector<Slot>(slots_.size()));
     size_ = 0;
     std::vector<Count> left;
-    for (Slot& slot : before) {
+    for (const Slot& slot : before) {
       left.clear();
       for (const Count& way : counts(slot)) {
         if (way.count >= 2) left.push_back({way.to, way.count / 2});

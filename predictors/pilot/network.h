@@ -2,10 +2,9 @@
 // works on, bears and sees die, how long it takes and what came after it.
 //
 // *Things* are what ops work on, told so that it means something in another step: what lasts, by its role; what a
-// step bears, by the node that bore it and the how-manieth birth there it was, nodes of autograd's graph
-// among it; where an op works now on this and now on
-// that, by all of them. Of one thing there may be several at a
-// time, one for each time that its node ran (instances.h).
+// step bears, by the node that bore it and the how-manieth birth there it was, nodes of autograd's graph among it; where an
+// op works now on this and now on that, by all of them. Of one thing there may be several at a time, one for each time
+// that its node ran (instances.h).
 //
 // Costs: O(operands) an op. Bounded: past kNodesMax nodes new tokens are all one node, past kThingsMax new things none.
 #pragma once

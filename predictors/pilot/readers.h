@@ -4,8 +4,8 @@
 // A sequence's value may stand where the choice stands among its like since the sample came (a node's kind, a
 // sequence's expert), or where the choice stands that this one lies within; the same among its *kin*, ops of one kind, whose
 // classes may not have met yet: cells of a tree, some of which only ever follow a few others. Or at a place of its own
-// (what kind of text it is, by the byte at its middle). The first value may say it, alone or with where the choice stands; whole, or to within an
-// eighth (a length, how many bytes of a text differ). The sample before this one may say it too.
+// (what kind of text it is, by the byte at its middle). The first value may say it, alone or with where the choice stands;
+// whole, or to within an eighth (a length, how many bytes of a text differ). The sample before this one may say it too.
 #pragma once
 
 #include <cstdint>
