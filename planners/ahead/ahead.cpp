@@ -181,17 +181,23 @@ Nanos AheadPlanner::write_begin(const Draft& draft, Bytes by_then) const {
   return draft.pace.write_margin + draft.pace.write_factor * time_of(by_then - draft.free, draft.write_rate);
 }
 
+// Room for the births up to some time, and for what comes until then.
+Bytes AheadPlanner::room_wanted(const Draft& draft, Bytes absent, Bytes births) {
+  return births + std::min(absent, draft.state.reading_max / kOnTheWay);
+}
+
 // Writes what will have to leave soon before it has to: room for the births and the returns of
 // kWriteAhead, taken from what is used farthest ahead.
 void AheadPlanner::write_ahead(Draft& draft) {
   // None begins longer before than the last one, as none needs more.
-  const Bytes most = draft.coming == 0 ? 0 : draft.absent_bytes + upcoming_[draft.coming - 1].demand;
+  const Bytes most =
+      draft.coming == 0 ? 0 : room_wanted(draft, draft.absent_bytes, upcoming_[draft.coming - 1].demand);
   const Nanos horizon = std::min(kWriteAhead - 1, write_begin(draft, most));
   // The later, the more: so the latest for which writing begins now tells.
   Bytes wanted = std::max<Bytes>(draft.free, 0), absent = draft.absent_bytes;
   std::size_t absents = draft.absent;
   for (std::size_t i = draft.coming; i-- > 0;) {
-    const Bytes by_then = absent + upcoming_[i].demand;
+    const Bytes by_then = room_wanted(draft, absent, upcoming_[i].demand);
     if (by_then <= wanted) break;
     if (upcoming_[i].in <= horizon && upcoming_[i].in <= write_begin(draft, by_then)) {
       wanted = by_then;

@@ -9,6 +9,9 @@
 // margin, and every byte that moves needlessly is paid for: then margins are short, and no clean
 // extent leaves in place of a changed one that is used later.
 //
+// What comes takes the place of what was used since it was asked for, which is clean as a rule: only so much as is on
+// its way at once needs room that has to be written free (docs/notes/write-ahead.md).
+//
 // Nothing leaves for a birth alone: letting go of clean bytes takes no time then either, and the birth
 // may not come. What comes leaves free what the births just ahead take, or it would come in their place.
 //
@@ -95,6 +98,7 @@ class AheadPlanner : public Planner {
   void foresee(Draft& draft);
   bool reaches(Draft& draft, std::size_t at);
   Nanos write_begin(const Draft& draft, Bytes by_then) const;
+  static Bytes room_wanted(const Draft& draft, Bytes absent, Bytes births);
   bool link_bound(const Draft& draft) const;
   void keep_pace(Draft& draft) const;
   void weigh_trust(Draft& draft);
@@ -119,6 +123,7 @@ class AheadPlanner : public Planner {
   static constexpr std::uint64_t kRate = 500'000'000;  // bytes a second, until measured
   static constexpr Bytes kTrustLost = 2;       // for a byte that came for nothing
   static constexpr Bytes kTrustRegained = 16;  // bytes waited for, for one that may come on trial
+  static constexpr Bytes kOnTheWay = 4;        // one part in so many of the transfer slots is on its way at once
   static constexpr Nanos kBusyPercent = 60;  // of the time ahead, from which on the link is the wall
   static constexpr std::size_t kVictims = 512;        // looked at in one plan, where the first few are not enough
   static constexpr std::size_t kVictimsFirst = 64;
