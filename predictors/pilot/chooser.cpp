@@ -50,10 +50,16 @@ std::size_t Chooser::ways(const Standing& standing) {
   std::array<Way, kWaysMax / 2> most{};
   const auto more = [](const Way& a, const Way& b) { return a.count != b.count ? a.count > b.count : a.to < b.to; };
   const auto end = std::partial_sort_copy(ways.begin(), ways.end(), most.begin(), most.end(), more);
+  if (index_.size() < network.nodes()) index_.resize(network.nodes() + network.nodes() / 2, kNobody);
   std::size_t count = 0;
+  const auto take = [&](NodeId to) {
+    index_[to] = static_cast<std::uint32_t>(count);
+    symbol_[count] = symbol_of(network, to);
+    to_[count++] = to;
+  };
   bool forward = false, backward = false;
   for (auto way = most.begin(); way != end; ++way) {
-    to_[count++] = way->to;
+    take(way->to);
     (network[way->to].backward ? backward : forward) = true;
   }
   const std::size_t known = count;
@@ -61,12 +67,7 @@ std::size_t Chooser::ways(const Standing& standing) {
     if (count == kWaysMax) break;
     if (network[member].relative != 0) continue;  // it belongs to another branch
     if (!(network[member].backward ? backward : forward)) continue;
-    if (std::find(to_.data(), to_.data() + known, member) == to_.data() + known) to_[count++] = member;
-  }
-  if (index_.size() < network.nodes()) index_.resize(network.nodes() + network.nodes() / 2, kNobody);
-  for (std::size_t i = 0; i < count; ++i) {
-    index_[to_[i]] = static_cast<std::uint32_t>(i);
-    symbol_[i] = symbol_of(network, to_[i]);
+    if (index_[member] >= known || to_[index_[member]] != member) take(member);
   }
   return count;
 }
@@ -85,15 +86,13 @@ float Chooser::weight_of(const Quality& quality, const Quality& before) {
 }
 
 void Chooser::mix_advice() {
-  float most = -1e30F;
-  for (std::size_t i = 0; i < count_; ++i) {
-    float score = 0;
-    for (std::size_t a = 0; a < kHeard; ++a) {
-      if (advice_[a].weight > kFaint) score += trust_in(a) * advice_[a].weight * advice_[a].log[i];
-    }
-    chance_[i] = score;
-    most = std::max(most, score);
+  std::fill_n(chance_.begin(), count_, 0.0F);
+  for (std::size_t a = 0; a < kHeard; ++a) {
+    if (advice_[a].weight <= kFaint) continue;
+    const float weight = trust_in(a) * advice_[a].weight;
+    for (std::size_t i = 0; i < count_; ++i) chance_[i] += weight * advice_[a].log[i];
   }
+  const float most = *std::max_element(chance_.data(), chance_.data() + count_);
   float sum = 0;
   for (std::size_t i = 0; i < count_; ++i) sum += chance_[i] = std::exp(chance_[i] - most);
   for (std::size_t i = 0; i < count_; ++i) chance_[i] /= sum;
@@ -144,10 +143,15 @@ Choice Chooser::choose(const Standing& standing) {
   return {to_[best], chance_[best]};
 }
 
-// Right where it gives this way more than any other.
-void Chooser::judge(Quality& quality, const Advice& advice, std::size_t way, std::uint32_t memory) const {
-  bool right = true;
-  for (std::size_t i = 0; i < count_; ++i) right = right && (i == way || advice.log[i] < advice.log[way]);
+// It gives this way more than any other.
+bool Chooser::right(const Advice& advice, std::size_t way) const {
+  for (std::size_t i = 0; i < count_; ++i) {
+    if (i != way && !(advice.log[i] < advice.log[way])) return false;
+  }
+  return true;
+}
+
+void Chooser::judge(Quality& quality, bool right, std::uint32_t memory) {
   quality.asked = std::min(quality.asked + 1, memory);
   quality.right += ((right ? 1.0F : 0.0F) - quality.right) / static_cast<float>(quality.asked);
 }
@@ -203,9 +207,10 @@ void Chooser::judge_heard(const Standing& standing, OfClass& of, std::size_t way
   for (std::size_t a = 0; a < kHeard; ++a) {
     const bool of_sample = a >= kSample && a < kSample + kBest;
     if (of_sample || !advice_[a].any) continue;
-    judge(of.fixed[a], advice_[a], way);
-    judge(of_node(standing.at)[a], advice_[a], way);
-    judge(sort().fixed[a], advice_[a], way, kMemoryOfSort);
+    const bool was_right = right(advice_[a], way);
+    judge(of.fixed[a], was_right);
+    judge(of_node(standing.at)[a], was_right);
+    judge(sort().fixed[a], was_right, kMemoryOfSort);
   }
 }
 
@@ -271,7 +276,7 @@ void Chooser::learn_sample(const Standing& standing, OfClass& of, ClassId choice
   Advice advice;
   for (const auto& [reader, key] : read_) {
     advise(key, advice);
-    if (way < count_ && advice.any) judge(of.readers[reader], advice, way);
+    if (way < count_ && advice.any) judge(of.readers[reader], right(advice, way));
     count(key, to);
   }
   if (all) pick_best(of);

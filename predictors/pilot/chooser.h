@@ -164,7 +164,8 @@ class Chooser {
     return node < in_vain_.size() && in_vain_[node][rule - kLatest] >= kTriesMax;
   }
   void judge_rule(const Network& network, std::size_t rule, NodeId to);
-  void judge(Quality& quality, const Advice& advice, std::size_t way, std::uint32_t memory = kMemory) const;
+  bool right(const Advice& advice, std::size_t way) const;
+  static void judge(Quality& quality, bool right, std::uint32_t memory = kMemory);
   std::uint64_t markov_key(const Standing& standing, std::size_t order) const;
   static Choosing choosing(const Standing& standing, ClassId choice) {
     return {choice, standing.network.kind_after(standing.network[standing.at])};
