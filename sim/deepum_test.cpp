@@ -66,9 +66,9 @@ TEST(DeepumPolicy, OnAStaticLoopItIsNearLookahead) {
       print("lookahead", percent, best);
       print("ondemand", percent, paged);
       print("deepum", percent, moved);
-      // Where the disk is the wall the longer view saves bytes: 1.22 of lookahead's time since that writes no more than
-      // it needs (docs/notes/write-ahead.md).
-      EXPECT_LE(moved.time * 100, best.time * (op_time == kSlow ? 115 : 125)) << "at " << percent << " %";
+      // Where the disk is the wall the longer view saves bytes: at most 1.22 of lookahead's time since that writes no more
+      // than it needs (docs/notes/write-ahead.md).
+      EXPECT_LE(moved.time * 100, best.time * (op_time == kSlow ? 115 : 122)) << "at " << percent << " %";
       EXPECT_LE(moved.time * 100, paged.time * 80) << "at " << percent << " %";
       if (op_time == kSlow) {
         EXPECT_LE(moved.demanded * 50, moved.read) << "at " << percent << " %";

@@ -44,32 +44,30 @@ std::size_t Chooser::index_of(Symbol symbol) const {
 
 // Where steps went from here, the most frequent if there are too many; and where they went from elsewhere at such a
 // choice: what comes may come after this for the first time.
-std::size_t Chooser::ways(const Standing& standing) {
+void Chooser::gather_ways(const Standing& standing) {
   const Network& network = standing.network;
   const auto& ways = network[standing.at].ways;
   std::array<Way, kWaysMax / 2> most{};
   const auto more = [](const Way& a, const Way& b) { return a.count != b.count ? a.count > b.count : a.to < b.to; };
   const auto end = std::partial_sort_copy(ways.begin(), ways.end(), most.begin(), most.end(), more);
   if (index_.size() < network.nodes()) index_.resize(network.nodes() + network.nodes() / 2, kNobody);
-  std::size_t count = 0;
+  count_ = 0;
   const auto take = [&](NodeId to) {
-    index_[to] = static_cast<std::uint32_t>(count);
-    symbol_[count] = symbol_of(network, to);
-    to_[count++] = to;
+    index_[to] = static_cast<std::uint32_t>(count_);
+    symbol_[count_] = symbol_of(network, to);
+    to_[count_++] = to;
   };
   bool forward = false, backward = false;
   for (auto way = most.begin(); way != end; ++way) {
     take(way->to);
     (network[way->to].backward ? backward : forward) = true;
   }
-  const std::size_t known = count;
   for (const NodeId member : network.members(network.choice_after(network[standing.at]))) {
-    if (count == kWaysMax) break;
+    if (count_ == kWaysMax) break;
     if (network[member].relative != 0) continue;  // it belongs to another branch
     if (!(network[member].backward ? backward : forward)) continue;
-    if (index_[member] >= known || to_[index_[member]] != member) take(member);
+    if (index_of(member) == kWaysMax) take(member);
   }
-  return count;
 }
 
 void Chooser::be_of_sort(const Standing& standing) {
@@ -135,7 +133,7 @@ Choice Chooser::choose(const Standing& standing) {
   if (choice == kNobody) return {ways[0].to, 1};
   OfClass& of = of_class(choice);
   if (const NodeId to = surely(standing, choice, of); to != kNobody) return {to, 1};
-  count_ = this->ways(standing);
+  gather_ways(standing);
   be_of_sort(standing);
   hear(standing, choice, of, false);
   mix_advice();
@@ -171,7 +169,7 @@ void Chooser::judge_rule(const Network& network, std::size_t rule, NodeId to) {
 void Chooser::learn(const Standing& standing, NodeId node) {
   const ClassId choice = standing.network.choice_after(standing.network[standing.at]);
   if (choice == kNobody) return;
-  count_ = this->ways(standing);
+  gather_ways(standing);
   be_of_sort(standing);
   const Symbol to = symbol_of(standing.network, node);
   const std::size_t way = index_of(to);

@@ -140,7 +140,7 @@ class Chooser {
   static void check_ways(ModelReader& in, const Contexts& contexts, std::size_t nodes);
   NodeId mostly(const Standing& standing, std::uint64_t key) const;
   NodeId surely(const Standing& standing, ClassId choice, OfClass& of);
-  std::size_t ways(const Standing& standing);
+  void gather_ways(const Standing& standing);  // to_[0, count_), by index_of
   void hear(const Standing& standing, ClassId choice, OfClass& of, bool all);
   std::size_t index_of(Symbol symbol) const;
   static std::uint64_t times_key(const Standing& standing);
