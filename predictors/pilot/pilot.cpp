@@ -8,6 +8,7 @@ namespace {
 constexpr Nanos kPlanOpNanos = 60;  // what planning an op takes, about
 constexpr std::uint32_t kSurprises = 4;  // after which a plan that foresees the ops is made anew all the same
 constexpr Nanos kCreditMax = 10'000'000;
+constexpr Position kLately = 32;  // ops: what shared extents were used in since then is taken to be needed at once
 constexpr std::uint64_t kJudgedOpsMax = 1U << 22;  // after so many ops a model is kept
 
 }  // namespace
@@ -92,9 +93,14 @@ void PilotPredictor::on_op(const OpEvent& op) {
   ++ops_;
   operands_.clear();
   for (const ExtentId id : op.extents) {
-    seen(id).used_at = ops_;
-    if (!shared(id)) operands_.push_back(id);
-    else shared_.use(id, ops_);
+    Seen& s = seen(id);
+    const Position gap = ops_ - std::exchange(s.used_at, ops_);
+    if (shared(id)) {
+      shared_.use(id, ops_);
+    } else {
+      operands_.push_back(id);
+      if (s.thing != kNobody) gaps_.add(s.thing, gap);
+    }
   }
   const Turn turn = graph_.turn(running_node(op.graph), [this](NodeId maker) { return network_[maker].token; });
   const Token token = tokens_.on_op(kind_of(op.site), operands_, op.in_backward, turn);
@@ -288,6 +294,7 @@ void PilotPredictor::forget_network() {
   plan_ = Plan{};
   instances_.clear();
   shared_.clear();
+  gaps_.clear();
   graph_.clear();
   operands_.clear();
   things_.clear();
@@ -322,9 +329,18 @@ Position PilotPredictor::next_use(ExtentId id) const {
   const Position planned = plan_.next_use(id);
   if (planned != kNever) return planned;
   if (id >= seen_.size()) return kNever;
-  const Position by_age = 2 * aged_ - seen_[id].used_at;
-  if (shared(id) || by_age >= plan_.end()) return by_age;
-  return plan_.end() + (aged_ > seen_[id].used_at ? (aged_ - seen_[id].used_at) / 16 : 0);
+  const Seen& s = seen_[id];
+  const Position age = aged_ - std::min(s.used_at, aged_), end = std::max(plan_.end(), aged_);
+  if (shared(id)) {  // of whom it holds nobody knows
+    if (age < kLately) return 2 * aged_ - s.used_at;
+  } else if (s.transient) {  // born after the plan was made, or of a way that was not foreseen
+    if (const Position more = gaps_.beyond(s.thing, age); more > 0) return std::max(aged_, s.used_at) + more;
+  } else {
+    // Not used as long as the plan goes on: or it would tell.
+    if (const Position more = gaps_.beyond(s.thing, age + end - aged_); more > 0) return end + more;
+    if (aged_ + age >= end) return aged_ + age;
+  }
+  return end + age / 16;
 }
 
 // What never was alive together is not expected to be: where paths vary, births of one and deaths of another do not

@@ -18,6 +18,7 @@
 #include "core/base/result.h"
 #include "core/plan/predictor.h"
 #include "predictors/pilot/chooser.h"
+#include "predictors/pilot/gaps.h"
 #include "predictors/pilot/graph_nodes.h"
 #include "predictors/pilot/model.h"
 #include "predictors/pilot/plan.h"
@@ -55,7 +56,7 @@ class PilotPredictor final : public Predictor {
   bool take_rekeyed() override { return std::exchange(rekeyed_, false); }
   Bytes table_bytes() const override {
     const Bytes blank = blank_.empty() ? 0 : blank_.front().table_bytes();
-    return network_.table_bytes() + chooser_.table_bytes() + shared_.bytes() + blank;
+    return network_.table_bytes() + chooser_.table_bytes() + shared_.bytes() + gaps_.bytes() + blank;
   }
 
   bool from_start() const override { return from_start_; }
@@ -109,6 +110,7 @@ class PilotPredictor final : public Predictor {
   Tokens tokens_;
   Network network_;
   SharedSpans shared_;
+  GapTable gaps_;                  // by thing
   Instances instances_;
   Trail trail_;
   Sample sample_;
