@@ -250,9 +250,9 @@ void SimDriver::judge_foresight() {
   const std::size_t count = predictor_->upcoming(coming);
   for (std::size_t i = 0; i < count; ++i) {
     const std::string which = "extent " + std::to_string(coming[i].extent);
-    if (coming[i].position != predictor_->next_use(coming[i].extent)) {
-      problem(which + " is foreseen at " + std::to_string(coming[i].position) + " and used next at " +
-              std::to_string(predictor_->next_use(coming[i].extent)));
+    const Position use = predictor_->next_use(coming[i].extent);  // not ahead: taken to be needed at once
+    if (coming[i].position != use && use > predictor_->position()) {
+      problem(which + " is foreseen at " + std::to_string(coming[i].position) + " and used next at " + std::to_string(use));
     }
     if (i > 0 && coming[i].position < coming[i - 1].position) problem(which + " is foreseen out of order");
     if (coming[i].in < 0) problem(which + " is foreseen in the past");

@@ -326,21 +326,24 @@ void PilotPredictor::on_sample(std::span<const std::int64_t> sample) {
 }
 
 Position PilotPredictor::next_use(ExtentId id) const {
+  if (id >= seen_.size()) return plan_.next_use(id);
+  const Seen& s = seen_[id];
+  const Position by_age = 2 * aged_ - s.used_at;
+  // Of whom it holds a plan tells the least, and only once in a while.
+  if (shared(id) && s.used_at + kLately > aged_) return by_age - kLately;
   const Position planned = plan_.next_use(id);
   if (planned != kNever) return planned;
-  if (id >= seen_.size()) return kNever;
-  const Seen& s = seen_[id];
   const Position age = aged_ - std::min(s.used_at, aged_), end = std::max(plan_.end(), aged_);
-  if (shared(id)) {  // of whom it holds nobody knows
-    if (age < kLately) return 2 * aged_ - s.used_at;
-  } else if (s.transient) {  // born after the plan was made, or of a way that was not foreseen
-    if (const Position more = gaps_.beyond(s.thing, age); more > 0) return std::max(aged_, s.used_at) + more;
-  } else {
-    // Not used as long as the plan goes on: or it would tell.
-    if (const Position more = gaps_.beyond(s.thing, age + end - aged_); more > 0) return end + more;
-    if (aged_ + age >= end) return aged_ + age;
+  if (shared(id)) {  // forward's is wanted when backward returns; what backward has begun to use it goes on with
+    return network_[running_].backward ? by_age : end + age / 16;
   }
-  return end + age / 16;
+  if (s.transient) {  // born after the plan was made, or of a way that was not foreseen
+    const Position more = gaps_.beyond(s.thing, age);
+    return more > 0 ? std::max(aged_, s.used_at) + more : end + age / 16;
+  }
+  // Not used as long as the plan goes on: or it would tell.
+  if (const Position more = gaps_.beyond(s.thing, age + end - aged_); more > 0) return end + more;
+  return aged_ + age >= end ? aged_ + age : end + age / 16;
 }
 
 // What never was alive together is not expected to be: where paths vary, births of one and deaths of another do not
