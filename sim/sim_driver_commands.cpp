@@ -250,8 +250,9 @@ void SimDriver::judge_foresight() {
   const std::size_t count = predictor_->upcoming(coming);
   for (std::size_t i = 0; i < count; ++i) {
     const std::string which = "extent " + std::to_string(coming[i].extent);
-    const Position use = predictor_->next_use(coming[i].extent);  // not ahead: taken to be needed at once
-    if (coming[i].position != use && use > predictor_->position()) {
+    const Position use = predictor_->next_use(coming[i].extent);
+    const bool at_once = predictor_->wanted_at_once(coming[i].extent);
+    if (at_once ? use > predictor_->position() : coming[i].position != use) {
       problem(which + " is foreseen at " + std::to_string(coming[i].position) + " and used next at " + std::to_string(use));
     }
     if (i > 0 && coming[i].position < coming[i - 1].position) problem(which + " is foreseen out of order");

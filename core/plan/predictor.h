@@ -55,6 +55,8 @@ class Predictor {
   // Absolute position of the next use as foreseen now; kNever where none is foreseen. It may lie before
   // position(): what is overdue, or was used so lately that it is taken to be needed at once.
   virtual Position next_use(ExtentId id) const = 0;
+  // It was used so lately that next_use takes it to be needed at once, though upcoming may tell of a later use.
+  virtual bool wanted_at_once(ExtentId) const { return false; }
   // Fills `out` with what will be used, soonest first, as far as it is foreseen; returns how many.
   virtual std::size_t upcoming(std::span<Upcoming> out) const = 0;
   // How many of these, the soonest, are to come ahead of their use: who is wrong the more often the further he looks says

@@ -39,6 +39,7 @@ class AutomaticPredictor final : public Predictor {
   void on_sample(std::span<const std::int64_t> sample) override;
   Position position() const override { return active_->position(); }
   Position next_use(ExtentId id) const override { return active_->next_use(id); }
+  bool wanted_at_once(ExtentId id) const override { return active_->wanted_at_once(id); }
   std::size_t upcoming(std::span<Upcoming> out) const override { return active_->upcoming(out); }
   std::size_t to_bring(std::span<const Upcoming> upcoming) const override { return active_->to_bring(upcoming); }
   Bytes demand_within(Nanos nanos) const override { return active_->demand_within(nanos); }

@@ -113,7 +113,7 @@ TEST(PilotGaps, WhatIsUsedOftenIsTakenToComeBeforeWhatIsRare) {
   }
 }
 
-// A weight that was used long ago, and extents that small storages share: one used just now, one a while ago.
+// Beside a weight that every op uses, two extents that small storages share: one used just now, one a while ago.
 TEST(PilotGaps, SharedExtentsThatWereUsedLatelyAreWantedAtOnceAndOthersAfterThePlan) {
   ExtentTable table;
   table.ensure(3);

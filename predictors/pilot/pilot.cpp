@@ -8,7 +8,6 @@ namespace {
 constexpr Nanos kPlanOpNanos = 60;  // what planning an op takes, about
 constexpr std::uint32_t kSurprises = 4;  // after which a plan that foresees the ops is made anew all the same
 constexpr Nanos kCreditMax = 10'000'000;
-constexpr Position kLately = 32;  // ops: what shared extents were used in since then is taken to be needed at once
 constexpr std::uint64_t kJudgedOpsMax = 1U << 22;  // after so many ops a model is kept
 
 }  // namespace
@@ -329,8 +328,7 @@ Position PilotPredictor::next_use(ExtentId id) const {
   if (id >= seen_.size()) return plan_.next_use(id);
   const Seen& s = seen_[id];
   const Position by_age = 2 * aged_ - s.used_at;
-  // Of whom it holds a plan tells the least, and only once in a while.
-  if (shared(id) && s.used_at + kLately > aged_) return by_age - kLately;
+  if (wanted_at_once(id)) return by_age - Plan::kToldAgain;
   const Position planned = plan_.next_use(id);
   if (planned != kNever) return planned;
   const Position age = aged_ - std::min(s.used_at, aged_), end = std::max(plan_.end(), aged_);
@@ -343,7 +341,7 @@ Position PilotPredictor::next_use(ExtentId id) const {
   }
   // Not used as long as the plan goes on: or it would tell.
   if (const Position more = gaps_.beyond(s.thing, age + end - aged_); more > 0) return end + more;
-  return aged_ + age >= end ? aged_ + age : end + age / 16;
+  return by_age >= end ? by_age : end + age / 16;
 }
 
 // What never was alive together is not expected to be: where paths vary, births of one and deaths of another do not

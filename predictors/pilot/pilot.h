@@ -50,6 +50,9 @@ class PilotPredictor final : public Predictor {
   void on_sample(std::span<const std::int64_t> sample) override;
   Position position() const override { return ops_; }
   Position next_use(ExtentId id) const override;
+  bool wanted_at_once(ExtentId id) const override {
+    return id < seen_.size() && shared(id) && seen_[id].used_at + Plan::kToldAgain > aged_;
+  }
   std::size_t upcoming(std::span<Upcoming> out) const override;
   std::size_t to_bring(std::span<const Upcoming> upcoming) const override { return plan_.to_bring(upcoming); }
   Bytes demand_within(Nanos nanos) const override;

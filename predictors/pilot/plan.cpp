@@ -44,14 +44,13 @@ void Plan::use(const World& world, const Node& node) {
 
 // What small storages share comes with what backward returns to. Told once in a while: it stays that long.
 void Plan::use_shared(const World& world, const Node& node) {
-  constexpr std::uint32_t kAgain = 32;
   const Instance* const made = world.instances.top(node.returns_to);
   if (made == nullptr || made->planned) return;
   world.shared.at(made->since, [&](ExtentId id) {
     const std::uint32_t object = object_of(id), op = record_.size() - 1;
     if (object >= told_.size()) told_.resize(object + 1 + object / 2, 0);
     if (told_[object] > op) return;
-    told_[object] = op + kAgain;
+    told_[object] = op + kToldAgain;
     record_.accesses.push_back(object);
   });
 }

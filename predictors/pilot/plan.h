@@ -23,6 +23,9 @@ struct PlanBlocks {
 
 class Plan {
  public:
+  // Of an extent that small storages share it tells once in so many ops: used once, it is used by those around, too.
+  static constexpr std::uint32_t kToldAgain = 32;
+
   struct World {
     const Network& network;
     const Tokens& tokens;
