@@ -166,14 +166,25 @@ void Chooser::judge_rule(const Network& network, std::size_t rule, NodeId to) {
   in_vain_[to][rule - kLatest] = 0;
 }
 
+// Where one adviser was sure, and right, there is not much to learn: most of the time that learning takes is saved.
+bool Chooser::nothing_new(const Standing& standing, ClassId choice, OfClass& of, NodeId node) {
+  constexpr std::uint64_t kAllTheSame = 8;
+  if (!options_.learn || of.choices % kAllTheSame == 0 || surely(standing, choice, of) != node) return false;
+  ++of.choices;
+  ++score_.choices;
+  ++score_.right;
+  return true;
+}
+
 void Chooser::learn(const Standing& standing, NodeId node) {
   const ClassId choice = standing.network.choice_after(standing.network[standing.at]);
   if (choice == kNobody) return;
+  OfClass& of = of_class(choice);
+  if (nothing_new(standing, choice, of, node)) return;
   gather_ways(standing);
   be_of_sort(standing);
   const Symbol to = symbol_of(standing.network, node);
   const std::size_t way = index_of(to);
-  OfClass& of = of_class(choice);
   if (way < count_) {
     hear(standing, choice, of, true);
     mix_advice();

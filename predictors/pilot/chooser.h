@@ -15,7 +15,8 @@
 // base type. So is how often each adviser was right; a choice that is new begins with that. Nothing of a sort, and no
 // kind, is of one network: all of it is kept where the rest of a model is of no use.
 //
-// Costs: O(ways + advisers) table look-ups a choice; learning looks at all of the sample's features now and then.
+// Costs: O(ways + advisers) table look-ups a choice, one or a few where an adviser is sure; learning looks at all of the
+// sample's features now and then.
 // Bounded: past so many contexts those that came seldom are forgotten.
 #pragma once
 
@@ -140,6 +141,7 @@ class Chooser {
   static void check_ways(ModelReader& in, const Contexts& contexts, std::size_t nodes);
   NodeId mostly(const Standing& standing, std::uint64_t key) const;
   NodeId surely(const Standing& standing, ClassId choice, OfClass& of);
+  bool nothing_new(const Standing& standing, ClassId choice, OfClass& of, NodeId node);
   void gather_ways(const Standing& standing);  // to_[0, count_), by index_of
   void hear(const Standing& standing, ClassId choice, OfClass& of, bool all);
   std::size_t index_of(Symbol symbol) const;

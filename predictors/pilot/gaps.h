@@ -1,5 +1,5 @@
 // How many ops pass from one use of a thing (network.h) to the next. It tells when a thing is used again that no plan
-// tells of: the mean of those gaps that were longer than it has gone unused by now.
+// tells of: the mean of those gaps that were longer than it has gone unused by now, to within an octave.
 //
 // A thing's gaps are of several kinds: a weight's few ops from forward's use to the next one's, hundreds until backward,
 // thousands until the next step. So they are kept by octaves, each with its own mean; what was seen long ago counts less.
@@ -25,7 +25,7 @@ class Gaps {
     if (++octave.count < kFades) return;
     for (Octave& each : octaves_) each.count = (each.count + 1) / 2;  // none is forgotten
   }
-  // How much longer than `age` those were that were longer, in the mean; 0: none was.
+  // How much longer than `age` those were that were longer, in the mean; 0: none was. An octave is taken or left by its mean.
   Position beyond(Position age) const {
     Position more = 0, count = 0;
     for (std::size_t i = octave_of(age); i < octaves_.size(); ++i) {
@@ -42,7 +42,7 @@ class Gaps {
   static constexpr std::int64_t kLatest = 4;  // of an octave's mean, one part in so many is the latest
   static constexpr std::uint32_t kFades = 16;
   struct Octave {
-    std::uint32_t mean = 0, count = 0;
+    std::uint32_t mean : 24 = 0, count : 8 = 0;
   };
   static std::size_t octave_of(Position gap) {
     return static_cast<std::size_t>(std::bit_width(std::min(gap, kLongest)));

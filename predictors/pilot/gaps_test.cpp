@@ -40,7 +40,7 @@ TEST(PilotGaps, OfAnOctaveTheLatestCountMost) {
   EXPECT_NEAR(static_cast<double>(gaps.beyond(70)), 50, 5);
 }
 
-TEST(PilotGaps, AnExtentNeverSeenBeforeIsNotTooLongAgo) {
+TEST(PilotGaps, ALongerOneThanCanBeToldCountsAsTheLongest) {
   Gaps gaps;
   gaps.add(kNever - 1);
   gaps.add(0);
@@ -113,33 +113,102 @@ TEST(PilotGaps, WhatIsUsedOftenIsTakenToComeBeforeWhatIsRare) {
   }
 }
 
-// Beside a weight that every op uses, two extents that small storages share: one used just now, one a while ago.
+// Beside a weight that every op uses, extents that small storages share: two used early in a step, one of them again just now.
+class Sharers {
+ public:
+  explicit Sharers(bool backward, std::uint32_t ops = 90) : pilot(table_, {}), backward_(backward) {
+    table_.ensure(4);
+    for (ExtentId id = 0; id < 4; ++id) {
+      table_[id].bytes = kMiB;
+      table_[id].shared = id > 0;
+      op(50, {id});
+      pilot.on_birth(id, kMiB);
+    }
+    for (int step = 0; step < 20; ++step) {
+      begin();
+      for (std::uint64_t i = 0; i < ops + 10; ++i) op(100 + i, {0});
+      pilot.on_step(now_ += 1000);
+    }
+    begin();
+    for (std::uint64_t i = 0; i < ops; ++i) op(100 + i, {0});
+    op(100 + ops, {0, 2});
+  }
+
+ private:
+  void begin() {
+    op(1, {1, 2});
+    op(2, {3});
+  }
+  void op(std::uint64_t kind, const std::vector<ExtentId>& extents) {
+    pilot.on_op({kind, extents, backward_, now_ += 1'000'000, {}, {}});
+  }
+  ExtentTable table_;
+
+ public:
+  PilotPredictor pilot;
+
+ private:
+  bool backward_;
+  Nanos now_ = 0;
+};
+
 TEST(PilotGaps, SharedExtentsThatWereUsedLatelyAreWantedAtOnceAndOthersAfterThePlan) {
+  Sharers sharers(false);
+  sharers.pilot.on_sample({});  // so that a plan is made here
+  EXPECT_TRUE(sharers.pilot.wanted_at_once(2));
+  EXPECT_FALSE(sharers.pilot.wanted_at_once(1));
+  EXPECT_LE(sharers.pilot.next_use(2), sharers.pilot.position());
+  EXPECT_GT(sharers.pilot.next_use(1), sharers.pilot.position() + 100);
+  EXPECT_GT(sharers.pilot.next_use(1), sharers.pilot.next_use(0));
+}
+
+TEST(PilotGaps, InBackwardSharedExtentsAreWantedTheLaterTheLongerAgoTheyWereUsed) {
+  Sharers forward(false), backward(true);
+  forward.pilot.on_sample({});
+  backward.pilot.on_sample({});
+  const auto in = [](const Sharers& sharers, ExtentId id) { return sharers.pilot.next_use(id) - sharers.pilot.position(); };
+  EXPECT_LT(in(backward, 1), 100U) << "as many ops as it has gone unused";
+  EXPECT_LT(in(backward, 1), in(forward, 1));
+  EXPECT_EQ(in(backward, 1), in(backward, 3) + 1);
+}
+
+TEST(PilotGaps, WhatWasUsedLatelyAtTheLastPlanIsNotWantedAtOnceForEver) {
+  Sharers sharers(false, 3000);  // as planned to the end: no plan is made but at samples, and where half of one has run
+  EXPECT_FALSE(sharers.pilot.wanted_at_once(1));
+  EXPECT_FALSE(sharers.pilot.wanted_at_once(3));
+}
+
+// The rest of a step uses neither of two weights, and the plan is paid for no longer: what it does not tell of keeps the
+// order in which it was used.
+TEST(PilotGaps, OfTwoThingsOfOneGapTheOneUsedFirstComesFirstAlsoWhereThePlanHasRunOut) {
   ExtentTable table;
   table.ensure(3);
-  PilotPredictor pilot(table, {});
+  PilotOptions options;
+  options.requery = false;
+  options.plan_ops_max = 64;
+  PilotPredictor pilot(table, options);
   Nanos now = 0;
   const auto op = [&](std::uint64_t kind, const std::vector<ExtentId>& extents) {
     pilot.on_op({kind, extents, false, now += 1'000'000, {}, {}});
   };
   for (ExtentId id = 0; id < 3; ++id) {
     table[id].bytes = kMiB;
-    table[id].shared = id > 0;
     op(50, {id});
     pilot.on_birth(id, kMiB);
   }
-  for (int step = 0; step < 20; ++step) {
-    op(1, {1, 2});
-    for (std::uint64_t i = 0; i < 100; ++i) op(100 + i, {0});
+  const auto step = [&](std::uint64_t ops) {
+    for (std::uint64_t i = 0; i < ops; ++i) {
+      if (i == 100 || i == 200) op(100 + i, {static_cast<ExtentId>(i / 100 - 1)});
+      else op(100 + i, {2});
+    }
+  };
+  for (int i = 0; i < 20; ++i) {
+    step(400);
     pilot.on_step(now += 1000);
   }
-  op(1, {1, 2});
-  for (std::uint64_t i = 0; i < 90; ++i) op(100 + i, {0});
-  op(190, {0, 2});
-  pilot.on_sample({});
-  EXPECT_LE(pilot.next_use(2), pilot.position());
-  EXPECT_GT(pilot.next_use(1), pilot.position() + 100);
-  EXPECT_GT(pilot.next_use(1), pilot.next_use(0));
+  step(300);
+  EXPECT_LT(pilot.next_use(0), pilot.next_use(1));
+  EXPECT_GT(pilot.next_use(0), pilot.position()) << "not overdue";
 }
 
 }  // namespace

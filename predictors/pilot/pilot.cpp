@@ -6,7 +6,7 @@ namespace outsize::pilot {
 namespace {
 
 constexpr Nanos kPlanOpNanos = 60;  // what planning an op takes, about
-constexpr std::uint32_t kSurprises = 4;  // after which a plan that foresees the ops is made anew all the same
+constexpr std::uint32_t kSurprises = 16;  // after which a plan that foresees the ops is made anew all the same
 constexpr Nanos kCreditMax = 10'000'000;
 constexpr std::uint64_t kJudgedOpsMax = 1U << 22;  // after so many ops a model is kept
 
@@ -101,6 +101,7 @@ void PilotPredictor::on_op(const OpEvent& op) {
       if (s.thing != kNobody) gaps_.add(s.thing, gap);
     }
   }
+  backward_ = op.in_backward;
   const Turn turn = graph_.turn(running_node(op.graph), [this](NodeId maker) { return network_[maker].token; });
   const Token token = tokens_.on_op(kind_of(op.site), operands_, op.in_backward, turn);
   const NodeId node = network_.node(token, op.in_backward, tokens_.relative());
@@ -116,6 +117,7 @@ void PilotPredictor::on_op(const OpEvent& op) {
   graph_.place(next_node(op.graph), node);
   use(node, op.in_backward);
   follow(node);
+  say_ages_now_and_then();
 }
 
 void PilotPredictor::use(NodeId node, bool backward) {
@@ -189,8 +191,22 @@ void PilotPredictor::make_plan(bool begins) {
   ++score_.plans;
   score_.planned += plan_.size();
   credit_ = std::max(-kCreditMax, credit_ - static_cast<Nanos>(plan_.size()) * kPlanOpNanos);
+  say_ages();
+}
+
+void PilotPredictor::say_ages() {
   rekeyed_ = true;
   aged_ = ops_;
+  aged_backward_ = backward_;
+}
+
+// Plans may go on for tens of thousands of ops, and what they do not tell of grows old meanwhile; and backward goes by
+// another rule. Whoever keeps what next_use has said is told: so not too often.
+void PilotPredictor::say_ages_now_and_then() {
+  constexpr Position kOps = 1024, kOpsOfTurn = 256;
+  const Position since = ops_ - aged_;
+  if (since >= std::max<Position>(kOps, seen_.size() / 4)) say_ages();
+  else if (backward_ != aged_backward_ && since >= kOpsOfTurn) say_ages();
 }
 
 void PilotPredictor::foresee(Plan& plan, std::uint32_t ops) {
@@ -297,7 +313,10 @@ void PilotPredictor::forget_network() {
   graph_.clear();
   operands_.clear();
   things_.clear();
-  for (Seen& s : seen_) s.thing_step = 0;
+  for (Seen& s : seen_) {
+    s.thing_step = 0;
+    s.thing = kNobody;
+  }
   step_node_ = running_ = network_.node(kStepEnds, false);
   plan_ops_ = kPlanOpsMin;
   on_plan_ = false;
@@ -328,20 +347,21 @@ Position PilotPredictor::next_use(ExtentId id) const {
   if (id >= seen_.size()) return plan_.next_use(id);
   const Seen& s = seen_[id];
   const Position by_age = 2 * aged_ - s.used_at;
-  if (wanted_at_once(id)) return by_age - Plan::kToldAgain;
+  if (wanted_at_once(id)) return by_age - Plan::kToldAgain;  // so that it is not behind position()
   const Position planned = plan_.next_use(id);
   if (planned != kNever) return planned;
   const Position age = aged_ - std::min(s.used_at, aged_), end = std::max(plan_.end(), aged_);
   if (shared(id)) {  // forward's is wanted when backward returns; what backward has begun to use it goes on with
-    return network_[running_].backward ? by_age : end + age / 16;
+    return aged_backward_ ? by_age : end + age / 16;
   }
   if (s.transient) {  // born after the plan was made, or of a way that was not foreseen
     const Position more = gaps_.beyond(s.thing, age);
     return more > 0 ? std::max(aged_, s.used_at) + more : end + age / 16;
   }
   // Not used as long as the plan goes on: or it would tell.
-  if (const Position more = gaps_.beyond(s.thing, age + end - aged_); more > 0) return end + more;
-  return by_age >= end ? by_age : end + age / 16;
+  const Position from = std::max(end, s.used_at);
+  if (const Position more = gaps_.beyond(s.thing, from - s.used_at); more > 0) return from + more;
+  return std::max(by_age, end) + age / 16;
 }
 
 // What never was alive together is not expected to be: where paths vary, births of one and deaths of another do not

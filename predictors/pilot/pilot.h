@@ -5,8 +5,9 @@
 // run: from the running op on, way by way, as the chooser says, with what they work on, bear and see die (plan.h). It is
 // made when a sample has come, where the step has left the plan for good, where ops work on other extents than it says, and
 // when half of it has run. The next one is twice as long where plans come true, and half as long where one did not. Plans
-// take about a share of the step's time. What a plan does not tell is taken to be needed the later, the longer ago it was
-// used.
+// take about a share of the step's time. What a plan does not tell is taken to be needed when such things were that had
+// gone unused as long (gaps.h); what small storages share, at once where it was used since ages were said last, in forward
+// behind the plan's end, in backward the later, the longer ago it was used.
 //
 // Costs: on_op O(operands log uses); a plan O(its ops); next_use O(log uses). For programs whose ops are one row; where threads
 // run ops at once, foresight suffers and nothing else.
@@ -85,7 +86,7 @@ class PilotPredictor final : public Predictor {
 
  private:
   static constexpr Token kStepEnds = 1;
-  static constexpr std::uint32_t kPlanOpsMin = 2048;
+  static constexpr std::uint32_t kPlanOpsMin = 1024;
   struct Seen {
     std::uint64_t used_at = 0;      // op
     std::uint64_t thing_step = 0;   // in which `thing` was looked up
@@ -105,6 +106,8 @@ class PilotPredictor final : public Predictor {
   void use(NodeId node, bool backward);
   void follow(NodeId node);
   void correct();
+  void say_ages();
+  void say_ages_now_and_then();
   void make_plan(bool begins);
   Standing standing() const { return {network_, instances_, trail_, sample_, running_, base_type_}; }
 
@@ -132,7 +135,9 @@ class PilotPredictor final : public Predictor {
   Bytes alive_ = 0, alive_peak_ = 0;  // beyond what was alive when it began to look
   Bytes died_bytes_ = 0;           // since the running op began
   Bytes pooled_ = 0, pooled_died_ = 0;  // by the running op, in shared extents
-  Position aged_ = ops_;           // at the last plan
+  Position aged_ = ops_;           // when ages were said last
+  bool aged_backward_ = false;     // whether backward ran then
+  bool backward_ = false;          // the running op is of backward
   std::uint64_t step_ = 1;
   Nanos began_ = 0;                // the running op
   // Of the step's time a share may go into plans: an op's adds to it, a plan takes from it.

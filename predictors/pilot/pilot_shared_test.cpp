@@ -9,7 +9,7 @@
 namespace outsize::pilot {
 namespace {
 
-constexpr std::uint32_t kLayers = 12;
+constexpr std::uint32_t kLayers = 40;  // so many that forward has more ops than a plan tells again of what is shared
 
 // Forward through layers, each with a weight and, from op to op, small results in an extent of the layer's own; then
 // backward in reverse, which works on both again. Autograd's numbers go on from step to step.
@@ -80,9 +80,29 @@ TEST(PilotShared, ExtentsComeInTheOrderInWhichBackwardReturnsToThem) {
   }
   ASSERT_EQ(shared.size(), std::size_t{kLayers}) << "each once";
   EXPECT_TRUE(std::is_sorted(shared.rbegin(), shared.rend())) << "the last one first";
-  for (ExtentId id = kLayers; id + 1 < 2 * kLayers; ++id) {
-    EXPECT_GT(chain.pilot.next_use(id), chain.pilot.next_use(id + 1));
+}
+
+TEST(PilotShared, ThePlanTellsOfAllButThoseJustUsedWhichAreWantedAtOnceWhateverItSays) {
+  Chain chain;
+  chain.steps(20);
+  chain.forward();
+  chain.pilot.on_sample({});
+  std::vector<Upcoming> out(256);
+  out.resize(chain.pilot.upcoming(out));
+  std::uint32_t planned = 0, at_once = 0;
+  for (const Upcoming& next : out) {
+    if (!chain.table_[next.extent].shared) continue;
+    if (chain.pilot.wanted_at_once(next.extent)) {
+      ++at_once;
+      EXPECT_LE(chain.pilot.next_use(next.extent), chain.pilot.position());
+      EXPECT_GE(next.position, chain.pilot.position()) << "which the plan knows better";
+    } else {
+      ++planned;
+      EXPECT_EQ(chain.pilot.next_use(next.extent), next.position);
+    }
   }
+  EXPECT_EQ(at_once, Plan::kToldAgain / 2) << "two ops a layer";
+  EXPECT_EQ(planned, kLayers - at_once);
 }
 
 TEST(PilotShared, APlanOfRightOpsOnOtherExtentsIsMadeAnew) {
