@@ -69,6 +69,47 @@ void Network::become(std::vector<ThingId>& known, std::span<const ThingId> thing
   known.insert(known.end(), things.begin() + static_cast<std::ptrdiff_t>(both), things.end());
 }
 
+bool Network::are_alike(ThingId a, ThingId b) const {
+  const auto is_among = [this](ThingId one, ThingId several) {
+    const std::vector<ThingId>& among = things_[several].among;
+    return std::find(among.begin(), among.end(), one) != among.end();
+  };
+  return a == b || is_among(a, b) || is_among(b, a);
+}
+
+// In that order, with others in between.
+bool Network::part_of(std::span<const ThingId> things, std::span<const ThingId> known) const {
+  auto at = known.begin();
+  for (const ThingId thing : things) {
+    at = std::find_if(at, known.end(), [&](ThingId each) { return are_alike(thing, each); });
+    if (at == known.end()) return false;
+    ++at;
+  }
+  return true;
+}
+
+// Grown by those that had no name before, each at its place.
+void Network::grow(Node& node, std::span<const ThingId> things) {
+  std::vector<ThingId> all;
+  std::size_t known = 0, more = node.used;
+  for (const ThingId thing : things) {
+    if (known < node.used && are_alike(thing, node.uses[known])) all.push_back(node.uses[known++]);
+    else if (more < node.uses.size()) all.push_back(either(node.uses[more++], thing));
+    else all.push_back(thing);
+  }
+  all.insert(all.end(), node.uses.begin() + static_cast<std::ptrdiff_t>(more), node.uses.end());
+  node.uses = std::move(all);
+}
+
+void Network::uses(NodeId id, std::span<const ThingId> things, std::size_t nameless) {
+  Node& node = nodes_[id];
+  const std::size_t used = node.used;
+  if (things.size() < used && things.size() + nameless >= used && part_of(things, node.uses_now())) return;
+  if (things.size() > used && part_of(node.uses_now(), things)) grow(node, things);
+  else become(node.uses, things);
+  node.used = static_cast<std::uint32_t>(things.size());
+}
+
 bool Network::pass(NodeId from, NodeId to, std::uint64_t step) {
   Node &a = nodes_[from], &b = nodes_[to];
   b.again = b.again || b.step == step;

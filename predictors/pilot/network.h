@@ -83,11 +83,9 @@ class Network {
   ThingId birth(NodeId node, std::size_t order, Bytes bytes);
   // The node of autograd's graph that such an op makes; kNobody where there are too many.
   ThingId graph_node(NodeId node);
-  // `node` works on these now; and has seen those die.
-  void uses(NodeId node, std::span<const ThingId> things) {
-    nodes_[node].used = static_cast<std::uint32_t>(things.size());
-    become(nodes_[node].uses, things);
-  }
+  // `node` works on these now, and on so many `nameless` ones, which small storages share: where samples differ in size,
+  // what has a name with a large sample may have none with the next. It has seen those die.
+  void uses(NodeId node, std::span<const ThingId> things, std::size_t nameless = 0);
   void deaths(NodeId node, std::span<const ThingId> things) {
     nodes_[node].died = static_cast<std::uint32_t>(things.size());
     become(nodes_[node].deaths, things);
@@ -126,6 +124,9 @@ class Network {
   void join(NodeId from, NodeId to);
   void order(NodeId id, std::uint64_t step);
   void number(ClassId choice, std::size_t from);
+  bool are_alike(ThingId a, ThingId b) const;
+  bool part_of(std::span<const ThingId> things, std::span<const ThingId> known) const;
+  void grow(Node& node, std::span<const ThingId> things);
   void become(std::vector<ThingId>& known, std::span<const ThingId> things);
   ThingId either(ThingId known, ThingId other);
   static constexpr std::size_t kAmongMax = 32;

@@ -236,5 +236,42 @@ TEST(PilotNetwork, PastItsBoundNewTokensAreOneNode) {
   EXPECT_EQ(network.node(5, false), 4U) << "what is known stays known";
 }
 
+std::vector<ThingId> used(const Network& network, NodeId node) {
+  const auto now = network[node].uses_now();
+  return {now.begin(), now.end()};
+}
+
+TEST(PilotNetwork, WhatSmallStoragesShareTodayIsStillKnownTomorrow) {
+  Network network;
+  const NodeId node = network.node(1, false);
+  const std::vector<ThingId> all{network.lasting(1), network.lasting(2), network.lasting(3)};
+  network.uses(node, all);
+  network.uses(node, {}, 3);
+  EXPECT_EQ(used(network, node), all) << "all may lie there";
+  network.uses(node, std::span(all).subspan(1, 1), 2);
+  EXPECT_EQ(used(network, node), all);
+  network.uses(node, std::span(all).first(2));
+  EXPECT_EQ(used(network, node), (std::vector{all[0], all[1]})) << "the third is not worked on any more";
+  const std::vector<ThingId> others{network.lasting(4)};
+  network.uses(node, others, 2);
+  EXPECT_EQ(used(network, node), others) << "nor are those, with another";
+}
+
+TEST(PilotNetwork, WhatHadNoNameBeforeComesToItsPlace) {
+  Network network;
+  const NodeId node = network.node(1, false);
+  const ThingId a = network.birth(node, 0, kBytes), b = network.birth(node, 1, kBytes), c = network.birth(node, 2, kBytes);
+  network.uses(node, std::vector{b}, 2);
+  network.uses(node, std::vector{a, b, c});
+  EXPECT_EQ(used(network, node), (std::vector{a, b, c})) << "none of them is either of two";
+  network.uses(node, std::vector{a});
+  network.uses(node, std::vector{b});
+  const ThingId either = used(network, node)[0];
+  EXPECT_EQ(network.thing(either).among.size(), 2U);
+  network.uses(node, std::vector{c, a});
+  EXPECT_EQ(used(network, node)[1], either) << "a is one of them";
+  EXPECT_EQ(network.thing(used(network, node)[0]).among, (std::vector{b, c})) << "what stood there before is not lost";
+}
+
 }  // namespace
 }  // namespace outsize::pilot

@@ -91,11 +91,13 @@ void PilotPredictor::on_op(const OpEvent& op) {
   began_ = op.now;
   ++ops_;
   operands_.clear();
+  sharing_.clear();
   for (const ExtentId id : op.extents) {
     Seen& s = seen(id);
     const Position gap = ops_ - std::exchange(s.used_at, ops_);
     if (shared(id)) {
       shared_.use(id, ops_);
+      sharing_.push_back({id, gap > Plan::kToldAgain});
     } else {
       operands_.push_back(id);
       if (s.thing != kNobody) gaps_.add(s.thing, gap);
@@ -112,6 +114,7 @@ void PilotPredictor::on_op(const OpEvent& op) {
     known_.known += node < model_nodes_ ? 1 : 0;
     if (known_.ops == kJudgedOpsMax) blank_.clear();  // no step ends: it would watch for ever
   }
+  habits_.use(node, sharing_);
   pass_to(node);
   take_turn(node, turn);
   graph_.place(next_node(op.graph), node);
@@ -137,7 +140,7 @@ void PilotPredictor::use(NodeId node, bool backward) {
       network_.used_forward(thing);
     }
   }
-  network_.uses(node, things_);
+  network_.uses(node, things_, sharing_.size());
 }
 
 // Small detours are left to themselves: what comes after them is what was planned.
@@ -184,7 +187,7 @@ void PilotPredictor::make_plan(bool begins) {
   surprises_ = 0;
   drift_ = 0;
   const PlanBlocks blocks{static_cast<Bytes>(options_.block) * kMiB, options_.buffers};
-  const Plan::World world{network_,   tokens_, *table_,    sample_, instances_, chooser_, shared_,
+  const Plan::World world{network_,   tokens_, *table_,    sample_, instances_, chooser_, shared_, habits_,
                           step_node_, ops_,    base_type_, blocks};
   plan_.make(world, trail_, running_, begins, ops_, plan_ops_);
   on_plan_ = true;
@@ -210,7 +213,7 @@ void PilotPredictor::say_ages_now_and_then() {
 }
 
 void PilotPredictor::foresee(Plan& plan, std::uint32_t ops) {
-  const Plan::World world{network_,   tokens_, *table_,    sample_, instances_, chooser_, shared_,
+  const Plan::World world{network_,   tokens_, *table_,    sample_, instances_, chooser_, shared_, habits_,
                           step_node_, ops_,    base_type_, {},      0};
   plan.make(world, trail_, running_, false, ops_, ops);
 }
@@ -241,6 +244,7 @@ void PilotPredictor::on_death(ExtentId id, Bytes bytes) {
   if (shared(id)) {
     pooled_died_ += bytes;
     shared_.die(id);
+    habits_.die(id);
   } else {
     const ThingId thing = thing_of(id);
     died_bytes_ += bytes;
@@ -309,6 +313,7 @@ void PilotPredictor::forget_network() {
   plan_ = Plan{};
   instances_.clear();
   shared_.clear();
+  habits_.clear();
   gaps_.clear();
   graph_.clear();
   operands_.clear();

@@ -23,6 +23,7 @@
 #include "predictors/pilot/graph_nodes.h"
 #include "predictors/pilot/model.h"
 #include "predictors/pilot/plan.h"
+#include "predictors/pilot/shared_habits.h"
 
 namespace outsize::pilot {
 
@@ -60,7 +61,7 @@ class PilotPredictor final : public Predictor {
   bool take_rekeyed() override { return std::exchange(rekeyed_, false); }
   Bytes table_bytes() const override {
     const Bytes blank = blank_.empty() ? 0 : blank_.front().table_bytes();
-    return network_.table_bytes() + chooser_.table_bytes() + shared_.bytes() + gaps_.bytes() + blank;
+    return network_.table_bytes() + chooser_.table_bytes() + shared_.bytes() + habits_.bytes() + gaps_.bytes() + blank;
   }
 
   bool from_start() const override { return from_start_; }
@@ -116,6 +117,7 @@ class PilotPredictor final : public Predictor {
   Tokens tokens_;
   Network network_;
   SharedSpans shared_;
+  SharedHabits habits_;
   GapTable gaps_;                  // by thing
   Instances instances_;
   Trail trail_;
@@ -127,6 +129,7 @@ class PilotPredictor final : public Predictor {
   mutable Plan plan_;
   std::vector<Seen> seen_;         // by extent
   std::vector<ExtentId> operands_; // of the running op, none of them shared
+  std::vector<SharedHabits::Use> sharing_;  // those that are
   std::vector<ThingId> things_;    // of these
   std::vector<ThingId> deaths_;    // since the running op began
   NodeId step_node_ = kNobody, running_ = kNobody;

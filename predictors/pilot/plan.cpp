@@ -42,17 +42,23 @@ void Plan::use(const World& world, const Node& node) {
   }
 }
 
-// What small storages share comes with what backward returns to. Told once in a while: it stays that long.
-void Plan::use_shared(const World& world, const Node& node) {
+// What small storages share comes with the op that works on it time and again or follows another there, and with what
+// backward returns to.
+void Plan::use_shared(const World& world, NodeId id, const Node& node) {
+  world.habits.at(id, [&](ExtentId extent) { tell_shared(extent); });
+  if (node.returns_to == kNobody) return;
   const Instance* const made = world.instances.top(node.returns_to);
   if (made == nullptr || made->planned) return;
-  world.shared.at(made->since, [&](ExtentId id) {
-    const std::uint32_t object = object_of(id), op = record_.size() - 1;
-    if (object >= told_.size()) told_.resize(object + 1 + object / 2, 0);
-    if (told_[object] > op) return;
-    told_[object] = op + kToldAgain;
-    record_.accesses.push_back(object);
-  });
+  world.shared.at(made->since, [&](ExtentId extent) { tell_shared(extent); });
+}
+
+// Once in a while: it stays that long.
+void Plan::tell_shared(ExtentId id) {
+  const std::uint32_t object = object_of(id), op = record_.size() - 1;
+  if (object >= told_.size()) told_.resize(object + 1 + object / 2, 0);
+  if (told_[object] > op) return;
+  told_[object] = op + kToldAgain;
+  record_.accesses.push_back(object);
 }
 
 Bytes Plan::bytes_of(const World& world, std::uint32_t object) const {
@@ -113,10 +119,8 @@ Nanos Plan::add(const World& world, NodeId id, Nanos at) {
                          static_cast<std::uint32_t>(record_.births.size()), 0});
   nodes_.push_back(id);
   world.instances.run(id);
-  if (node.returns_to != kNobody) {
-    use_shared(world, node);
-    world.instances.pop(node.returns_to);
-  }
+  use_shared(world, id, node);
+  if (node.returns_to != kNobody) world.instances.pop(node.returns_to);
   use(world, node);
   change(world, node, op);
   make_graph_node(world, node, op);

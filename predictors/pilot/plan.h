@@ -6,6 +6,7 @@
 
 #include "core/plan/predictor.h"
 #include "predictors/pilot/chooser.h"
+#include "predictors/pilot/shared_habits.h"
 #include "predictors/pilot/shared_spans.h"
 #include "predictors/steps/outlook.h"
 #include "predictors/steps/step_record.h"
@@ -34,6 +35,7 @@ class Plan {
     Instances& instances;  // a draft is made of them and given up
     Chooser& chooser;
     const SharedSpans& shared;
+    const SharedHabits& habits;
     NodeId step_node = kNobody;  // stands for the end of a step
     std::uint64_t op = 0;  // that runs
     BaseType base = BaseType::kPlain;
@@ -93,7 +95,8 @@ class Plan {
   std::uint32_t object_of(ExtentId id);
   std::uint32_t resolve(const World& world, ThingId thing);
   void use(const World& world, const Node& node);
-  void use_shared(const World& world, const Node& node);
+  void use_shared(const World& world, NodeId id, const Node& node);
+  void tell_shared(ExtentId id);
   void change(const World& world, const Node& node, std::uint32_t op);
   void cut(const World& world);
   void want_blocks(std::span<Upcoming> out) const;
