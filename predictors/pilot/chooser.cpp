@@ -166,10 +166,11 @@ void Chooser::judge_rule(const Network& network, std::size_t rule, NodeId to) {
   in_vain_[to][rule - kLatest] = 0;
 }
 
-// Where one adviser was sure, and right, there is not much to learn: most of the time that learning takes is saved.
-bool Chooser::nothing_new(const Standing& standing, ClassId choice, OfClass& of, NodeId node) {
-  constexpr std::uint64_t kAllTheSame = 8;
-  if (!options_.learn || of.choices % kAllTheSame == 0 || surely(standing, choice, of) != node) return false;
+// Where one adviser was sure, and right, there is not much to learn: most of the time that learning takes is saved. Not always, or
+// what is known would grow old. What is learnt so seldom counts for less beside surprises, which all are: who is sure has to
+// be right more often than it says.
+bool Chooser::passes_over(const Standing& standing, ClassId choice, OfClass& of, NodeId node) {
+  if (!options_.learn || of.choices % kNowAndThen == 0 || surely(standing, choice, of) != node) return false;
   ++of.choices;
   ++score_.choices;
   ++score_.right;
@@ -180,7 +181,7 @@ void Chooser::learn(const Standing& standing, NodeId node) {
   const ClassId choice = standing.network.choice_after(standing.network[standing.at]);
   if (choice == kNobody) return;
   OfClass& of = of_class(choice);
-  if (nothing_new(standing, choice, of, node)) return;
+  if (passes_over(standing, choice, of, node)) return;
   gather_ways(standing);
   be_of_sort(standing);
   const Symbol to = symbol_of(standing.network, node);
@@ -256,7 +257,8 @@ void Chooser::halve_places(OfClass& of, std::uint64_t age) {
 // All readers where a class is new, and now and then while nobody is nearly always right; else those that are heard. Places
 // are many: they are tried for so long only.
 void Chooser::learn_sample(const Standing& standing, OfClass& of, ClassId choice, Symbol to, std::size_t way) {
-  constexpr std::uint64_t kNew = 64, kPlacesNew = 256, kNowAndThen = 8, kAnew = 1024;
+  constexpr std::uint64_t kNew = 64, kPlacesNew = 256, kAnew = 1024;
+  static_assert(kAnew % kNowAndThen == 0 && kNew % kNowAndThen == 0, "choices of these ages are not passed over");
   if (!options_.sample || standing.sample.rows() == 0) return;
   if (readers(standing.sample) > of.readers.size()) of.readers.resize(readers(standing.sample));
   const Choosing by = choosing(standing, choice);

@@ -91,6 +91,7 @@ class Chooser {
     kMarkov = 0, kTimes = 4, kLike, kSample, kLatest = kSample + kBest, kThere, kUsed, kKind,
     kHeard = kKind + kKindOrders
   };
+  static constexpr std::uint64_t kNowAndThen = 8;  // one choice in so many of a class is looked at closely
   static constexpr std::uint32_t kMemory = 48;  // of a quality: choices
   static constexpr std::uint32_t kMemoryOfSort = 512;
   static constexpr std::uint32_t kCountMax = Contexts::kCountMax;
@@ -141,7 +142,7 @@ class Chooser {
   static void check_ways(ModelReader& in, const Contexts& contexts, std::size_t nodes);
   NodeId mostly(const Standing& standing, std::uint64_t key) const;
   NodeId surely(const Standing& standing, ClassId choice, OfClass& of);
-  bool nothing_new(const Standing& standing, ClassId choice, OfClass& of, NodeId node);
+  bool passes_over(const Standing& standing, ClassId choice, OfClass& of, NodeId node);
   void gather_ways(const Standing& standing);  // to_[0, count_), by index_of
   void hear(const Standing& standing, ClassId choice, OfClass& of, bool all);
   std::size_t index_of(Symbol symbol) const;

@@ -90,7 +90,8 @@ bool Network::part_of(std::span<const ThingId> things, std::span<const ThingId> 
 
 // Grown by those that had no name before, each at its place.
 void Network::grow(Node& node, std::span<const ThingId> things) {
-  std::vector<ThingId> all;
+  std::vector<ThingId>& all = grown_;
+  all.clear();
   std::size_t known = 0, more = node.used;
   for (const ThingId thing : things) {
     if (known < node.used && are_alike(thing, node.uses[known])) all.push_back(node.uses[known++]);
@@ -98,13 +99,13 @@ void Network::grow(Node& node, std::span<const ThingId> things) {
     else all.push_back(thing);
   }
   all.insert(all.end(), node.uses.begin() + static_cast<std::ptrdiff_t>(more), node.uses.end());
-  node.uses = std::move(all);
+  node.uses.swap(all);
 }
 
-void Network::uses(NodeId id, std::span<const ThingId> things, std::size_t nameless) {
+void Network::uses(NodeId id, std::span<const ThingId> things, bool nameless) {
   Node& node = nodes_[id];
   const std::size_t used = node.used;
-  if (things.size() < used && things.size() + nameless >= used && part_of(things, node.uses_now())) return;
+  if (nameless && things.size() < used && part_of(things, node.uses_now())) return;
   if (things.size() > used && part_of(node.uses_now(), things)) grow(node, things);
   else become(node.uses, things);
   node.used = static_cast<std::uint32_t>(things.size());

@@ -45,7 +45,7 @@ struct Node {
   Token relative = 0;            // without its anchor (Tokens::relative); 0 of an anchor
   Nanos time = 0;                // until the next op
   std::vector<ThingId> uses;     // distinct, in operand order; as many as ever were, of which now
-  std::uint32_t used = 0;        // are used
+  std::uint32_t used = 0;        // are used, or were before they had no name
   std::vector<ThingId> births;   // as many as ever were, of which the last time
   std::uint32_t born = 0;        // were born
   Bytes pooled = 0, pooled_died = 0;  // of extents that small storages share: mean of a run
@@ -83,9 +83,11 @@ class Network {
   ThingId birth(NodeId node, std::size_t order, Bytes bytes);
   // The node of autograd's graph that such an op makes; kNobody where there are too many.
   ThingId graph_node(NodeId node);
-  // `node` works on these now, and on so many `nameless` ones, which small storages share: where samples differ in size,
-  // what has a name with a large sample may have none with the next. It has seen those die.
-  void uses(NodeId node, std::span<const ThingId> things, std::size_t nameless = 0);
+  // `node` works on these now, and maybe on others that are `nameless`, as small storages share them: where samples differ in
+  // size, what has a name with a large sample may have none with the next. O(things), or things times what was known where
+  // their number is another.
+  void uses(NodeId node, std::span<const ThingId> things, bool nameless = false);
+  // It has seen those die.
   void deaths(NodeId node, std::span<const ThingId> things) {
     nodes_[node].died = static_cast<std::uint32_t>(things.size());
     become(nodes_[node].deaths, things);
@@ -133,6 +135,7 @@ class Network {
   static constexpr Token kTooMany = 0;
 
   std::vector<Node> nodes_;
+  std::vector<ThingId> grown_;  // scratch
   std::vector<Thing> things_;
   std::unordered_map<Token, NodeId> index_;
   std::unordered_map<Role, ThingId> lasting_;

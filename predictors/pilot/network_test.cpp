@@ -246,14 +246,14 @@ TEST(PilotNetwork, WhatSmallStoragesShareTodayIsStillKnownTomorrow) {
   const NodeId node = network.node(1, false);
   const std::vector<ThingId> all{network.lasting(1), network.lasting(2), network.lasting(3)};
   network.uses(node, all);
-  network.uses(node, {}, 3);
+  network.uses(node, {}, true);
   EXPECT_EQ(used(network, node), all) << "all may lie there";
-  network.uses(node, std::span(all).subspan(1, 1), 2);
+  network.uses(node, std::span(all).subspan(1, 1), true);
   EXPECT_EQ(used(network, node), all);
   network.uses(node, std::span(all).first(2));
   EXPECT_EQ(used(network, node), (std::vector{all[0], all[1]})) << "the third is not worked on any more";
   const std::vector<ThingId> others{network.lasting(4)};
-  network.uses(node, others, 2);
+  network.uses(node, others, true);
   EXPECT_EQ(used(network, node), others) << "nor are those, with another";
 }
 
@@ -261,7 +261,7 @@ TEST(PilotNetwork, WhatHadNoNameBeforeComesToItsPlace) {
   Network network;
   const NodeId node = network.node(1, false);
   const ThingId a = network.birth(node, 0, kBytes), b = network.birth(node, 1, kBytes), c = network.birth(node, 2, kBytes);
-  network.uses(node, std::vector{b}, 2);
+  network.uses(node, std::vector{b}, true);
   network.uses(node, std::vector{a, b, c});
   EXPECT_EQ(used(network, node), (std::vector{a, b, c})) << "none of them is either of two";
   network.uses(node, std::vector{a});

@@ -5,7 +5,7 @@
 namespace outsize::pilot {
 namespace {
 
-constexpr Nanos kPlanOpNanos = 60;  // what planning an op takes, about
+constexpr Nanos kPlanOpNanos = 60;  // what a planned op is charged with: less than it takes (docs/adr/0013-pilot.md)
 constexpr std::uint32_t kSurprises = 16;  // after which a plan that foresees the ops is made anew all the same
 constexpr Nanos kCreditMax = 10'000'000;
 constexpr std::uint64_t kJudgedOpsMax = 1U << 22;  // after so many ops a model is kept
@@ -140,7 +140,7 @@ void PilotPredictor::use(NodeId node, bool backward) {
       network_.used_forward(thing);
     }
   }
-  network_.uses(node, things_, sharing_.size());
+  network_.uses(node, things_, !sharing_.empty());
 }
 
 // Small detours are left to themselves: what comes after them is what was planned.
@@ -165,6 +165,7 @@ void PilotPredictor::follow(NodeId node) {
   } else {
     ++lost_;
     correct();
+    if (network_[node].ways.empty()) return;  // it runs for the first time: nothing is known of what comes
     if ((lost_ < options_.lost && plan_.place() < plan_.size()) || !may_ask_again()) return;
     plan_ops_ = std::max(plan_ops_ / 2, kPlanOpsMin);
   }
@@ -207,9 +208,9 @@ void PilotPredictor::say_ages() {
 // another rule. Whoever keeps what next_use has said is told: so not too often.
 void PilotPredictor::say_ages_now_and_then() {
   constexpr Position kOps = 1024, kOpsOfTurn = 256;
-  const Position since = ops_ - aged_;
-  if (since >= std::max<Position>(kOps, seen_.size() / 4)) say_ages();
-  else if (backward_ != aged_backward_ && since >= kOpsOfTurn) say_ages();
+  const bool turned = backward_ != aged_backward_;
+  const Position extents = seen_.size(), often = turned ? std::max(kOpsOfTurn, extents / 16) : std::max(kOps, extents / 4);
+  if (ops_ - aged_ >= often) say_ages();
 }
 
 void PilotPredictor::foresee(Plan& plan, std::uint32_t ops) {
@@ -260,6 +261,7 @@ void PilotPredictor::on_step(Nanos now) {
   for (PilotPredictor& blank : blank_) blank.on_step(now);
   end_op(now);
   pass_to(step_node_);
+  backward_ = false;
   tokens_.on_step();
   instances_.clear();
   shared_.clear();
@@ -317,10 +319,15 @@ void PilotPredictor::forget_network() {
   gaps_.clear();
   graph_.clear();
   operands_.clear();
+  sharing_.clear();
   things_.clear();
+  deaths_.clear();
+  births_ = 0;
+  died_bytes_ = pooled_ = pooled_died_ = 0;
+  backward_ = aged_backward_ = false;
   for (Seen& s : seen_) {
     s.thing_step = 0;
-    s.thing = kNobody;
+    s.thing = kNobody;  // it is asked before it is looked up anew: of gaps
   }
   step_node_ = running_ = network_.node(kStepEnds, false);
   plan_ops_ = kPlanOpsMin;

@@ -128,9 +128,9 @@ class PilotPredictor final : public Predictor {
   Chooser chooser_;
   mutable Plan plan_;
   std::vector<Seen> seen_;         // by extent
-  std::vector<ExtentId> operands_; // of the running op, none of them shared
-  std::vector<SharedHabits::Use> sharing_;  // those that are
-  std::vector<ThingId> things_;    // of these
+  std::vector<SharedHabits::Use> sharing_;  // what the running op works on: extents that are shared,
+  std::vector<ExtentId> operands_; // the others,
+  std::vector<ThingId> things_;    // and the things that these are
   std::vector<ThingId> deaths_;    // since the running op began
   NodeId step_node_ = kNobody, running_ = kNobody;
   std::uint32_t births_ = 0;       // of the running op

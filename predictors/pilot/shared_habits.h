@@ -3,7 +3,8 @@
 // there: small weights, and what an optimizer keeps of them. And it *follows* another one: on what that worked on last it
 // works next, as an optimizer on the gradients that backward left, or backward on what forward did.
 //
-// Of an op that works on many the first few are known. Bounded by the nodes that a network has (network.h), O(1) a use.
+// Of an op that works on many the first few are known. Bounded by the nodes that a network has (network.h) and by the
+// extents that there are; O(1) a use.
 #pragma once
 
 #include <algorithm>
@@ -71,8 +72,9 @@ class SharedHabits {
   }
 
  private:
-  static constexpr std::size_t kKnown = 4;
-  static constexpr int kTimes = 3, kFollowTimes = 2;  // in a row, until it is told of
+  static constexpr std::size_t kKnown = 4;  // eight: no better
+  // So often, until it is told of: of pools that hand on what just died two times in a row are chance.
+  static constexpr int kTimes = 3, kFollowTimes = 2;
   static constexpr int kTimesMax = 15;
   static constexpr std::uint32_t kLives = 1U << 24;
   struct Habit {
@@ -102,14 +104,15 @@ class SharedHabits {
     std::array<bool, kKnown> seen{};
     for (const Use& use : uses) {
       const OfExtent of = extent(use.id);
-      if (!use.late || of.user == kNobody || of.user == node) continue;
-      // Right is whoever tells of it, also where others worked on it since; who did last is tried next.
       const auto tells = [&](const Follow& each) {
         if (each.times == 0) return false;
         const Habit& habit = rows_[each.node].habits[each.place];
         return habit.id == use.id && habit.life == of.life && habit.times > 0;
       };
+      // Right is whoever tells of it, also where others worked on it since; who did last is tried next.
       auto known = std::find_if(follows.begin(), follows.end(), tells);
+      if (known != follows.end()) seen[static_cast<std::size_t>(known - follows.begin())] = true;
+      if (!use.late || of.user == kNobody || of.user == node) continue;
       if (known == follows.end()) {
         const auto fewer = [](const Follow& a, const Follow& b) { return a.times < b.times; };
         known = std::min_element(follows.begin(), follows.end(), fewer);
