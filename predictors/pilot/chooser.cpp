@@ -258,8 +258,8 @@ void Chooser::halve_places(OfClass& of, std::uint64_t age) {
 // are many: they are tried for so long only.
 void Chooser::learn_sample(const Standing& standing, OfClass& of, ClassId choice, Symbol to, std::size_t way) {
   constexpr std::uint64_t kNew = 64, kPlacesNew = 256, kAnew = 1024;
-  static_assert(kAnew % kNowAndThen == 0 && kNew % kNowAndThen == 0, "choices of these ages are not passed over");
-  if (!options_.sample || standing.sample.rows() == 0) return;
+  static_assert(kAnew % kNowAndThen == 0 && kNew % kNowAndThen == 0);  // choices of these ages are not passed over
+  if (!options_.sample || standing.sample.rows() == 0 || does_without(of)) return;
   if (readers(standing.sample) > of.readers.size()) of.readers.resize(readers(standing.sample));
   const Choosing by = choosing(standing, choice);
   read_.clear();
@@ -292,6 +292,23 @@ void Chooser::learn_sample(const Standing& standing, OfClass& of, ClassId choice
   }
   if (all) pick_best(of);
   else std::sort(heard.begin(), heard.end(), [&of](Reader a, Reader b) { return better(of, a, b); });
+}
+
+// It is decided by what came before, as it seems until that is wrong for the first time; or nothing can be said yet. Most
+// new choices are such, and reading samples in every way is most of what learning costs.
+bool Chooser::does_without(const OfClass& of) const {
+  constexpr std::uint64_t kNew = 64, kFirst = 4;
+  if (of.choices < kFirst || of.choices >= kNew) return of.choices < kFirst;
+  for (std::size_t a = 0; a < kHeard; ++a) {
+    if (is_used(a) && of.fixed[a].asked >= kFirst && of.fixed[a].right > 0.999F) return true;
+  }
+  return false;
+}
+
+bool Chooser::is_used(std::size_t adviser) const {
+  if (adviser <= kLike) return options_.markov;
+  if (adviser >= kKind) return options_.idioms != IdiomUse::kOff;
+  return adviser < kLatest || options_.rules;
 }
 
 // Somebody is nearly always right.

@@ -179,6 +179,8 @@ class Chooser {
   static void halve_places(OfClass& of, std::uint64_t age);
   void pick_best(OfClass& of) const;
   static bool told(const OfClass& of);
+  bool does_without(const OfClass& of) const;
+  bool is_used(std::size_t adviser) const;  // as options say
   static bool better(const OfClass& of, Reader a, Reader b);
   void count(std::uint64_t key, Symbol to) { contexts_.count(key, to, bounds().contexts); }
   OfClass& of_class(ClassId choice);
