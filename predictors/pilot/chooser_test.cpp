@@ -153,6 +153,29 @@ TEST(PilotChooser, ItKeepsTheScore) {
   EXPECT_GT(world.chooser.table_bytes(), 0);
 }
 
+// The same expert for a hundred steps, then another one for good: while one adviser is sure little is learnt, and all of it is counted.
+TEST(PilotChooser, AChangeOfMindIsLearntAtOnceAlsoAfterMuchThatWasSure) {
+  World world;
+  int right = 0;
+  const auto step = [&](int expert) {
+    world.tell({0});
+    world.go(kHub);
+    const bool said = world.go(token(kExpert, expert));
+    world.end_step();
+    return said;
+  };
+  for (int i = 0; i < 6; ++i) step(i % 2);  // so that it is a choice
+  const std::uint64_t choices = world.chooser.score().choices, was_right = world.chooser.score().right;
+  for (int i = 0; i < 100; ++i) right += step(0) ? 1 : 0;
+  EXPECT_EQ(world.chooser.score().choices, choices + 100);
+  EXPECT_NEAR(static_cast<double>(world.chooser.score().right - was_right), right, 2);
+  EXPECT_GT(right, 90);
+  int wrong = 0;
+  for (int i = 0; i < 200; ++i) wrong += step(1) ? 0 : 1;
+  EXPECT_LT(wrong, 60) << "what was counted before fades";
+  EXPECT_TRUE(step(1));
+}
+
 // Expert after expert: of so many pairs most come once.
 TEST(PilotChooser, AWayThatNeverCameHereBeforeIsFound) {
   constexpr int kSteps = 60, kExperts = 40;

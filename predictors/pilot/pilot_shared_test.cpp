@@ -111,5 +111,73 @@ TEST(PilotShared, APlanOfRightOpsOnOtherExtentsIsMadeAnew) {
   EXPECT_GT(swaps.pilot.score().plans, same.pilot.score().plans);
 }
 
+// Small weights lie in an extent that small storages share; no graph tells of them. And on what one op leaves in such an extent, a new one
+// each step, another works a hundred ops later.
+class Habits {
+ public:
+  static constexpr ExtentId kWeights = 0, kLarge = 1, kLeft = 2;
+
+  Habits() : pilot(table_, {}) {
+    table_.ensure(40);
+    for (ExtentId id = 0; id < 40; ++id) {
+      table_[id].bytes = kMiB;
+      table_[id].shared = id != kLarge;
+    }
+    pilot.on_birth(kWeights, kMiB);
+    pilot.on_birth(kLarge, kMiB);
+  }
+  ExtentId left() const { return kLeft + step_ % 30; }
+  // Until just before the ops that work on these.
+  void begin() {
+    op(1, {kLarge});
+    pilot.on_birth(left(), kMiB);
+    op(2, {left()});
+    for (std::uint64_t i = 0; i < 100; ++i) op(100 + i, {kLarge});
+    pilot.on_sample({});  // so that a plan is made here
+  }
+  void step() {
+    begin();
+    op(3, {kWeights});
+    op(4, {left()});
+    pilot.on_death(left(), kMiB);
+    pilot.on_step(now_ += 1000);
+    ++step_;
+  }
+  bool foreseen(ExtentId id) {
+    std::vector<Upcoming> out(64);
+    out.resize(pilot.upcoming(out));
+    return std::any_of(out.begin(), out.end(), [id](const Upcoming& next) { return next.extent == id; });
+  }
+
+ private:
+  void op(std::uint64_t kind, const std::vector<ExtentId>& extents) {
+    pilot.on_op({kind, extents, false, now_ += 1'000'000, {}, {}});
+  }
+  ExtentTable table_;
+  ExtentId step_ = 0;
+  Nanos now_ = 0;
+
+ public:
+  PilotPredictor pilot;
+};
+
+TEST(PilotShared, WhatAnOpWorksOnTimeAndAgainAndWhatItFindsWhereAnotherWorkedIsForeseen) {
+  Habits habits;
+  habits.begin();
+  EXPECT_FALSE(habits.foreseen(Habits::kWeights));
+  EXPECT_FALSE(habits.foreseen(habits.left()));
+  Habits later;
+  for (int i = 0; i < 8; ++i) later.step();
+  later.begin();
+  EXPECT_TRUE(later.foreseen(Habits::kWeights));
+  EXPECT_TRUE(later.foreseen(later.left()));
+  later.pilot.on_death(Habits::kWeights, kMiB);
+  later.pilot.on_sample({});
+  EXPECT_FALSE(later.foreseen(Habits::kWeights)) << "it is not there";
+  later.pilot.forget_network();
+  later.pilot.on_sample({});
+  EXPECT_FALSE(later.foreseen(later.left()));
+}
+
 }  // namespace
 }  // namespace outsize::pilot
