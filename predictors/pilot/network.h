@@ -76,6 +76,12 @@ class Network {
   static constexpr std::size_t kWaysMax = 256;  // of a node; beyond, the rarest makes way
 
   NodeId node(Token token, bool backward, Token relative = 0);
+  // The same for an op that comes after `before`: mostly it is the one that came there first, and nothing has to be looked up.
+  NodeId node_after(NodeId before, Token token, bool backward, Token relative) {
+    const std::vector<Way>& ways = nodes_[before].ways;
+    if (!ways.empty() && nodes_[ways[0].to].token == token) return ways[0].to;
+    return node(token, backward, relative);
+  }
   void used_forward(ThingId thing) { things_[thing].forward = true; }
   // kNobody where there are too many.
   ThingId lasting(Role role);

@@ -6,7 +6,8 @@ namespace outsize::pilot {
 namespace {
 
 constexpr Nanos kPlanOpNanos = 60;  // what a planned op is charged with: less than it takes (docs/adr/0013-pilot.md)
-constexpr std::uint32_t kSurprises = 16;  // after which a plan that foresees the ops is made anew all the same
+constexpr std::uint32_t kSurprises = 2;  // after which a plan that foresees the ops is made anew all the same: a short one
+constexpr std::uint32_t kPlanOpsShort = 256;
 constexpr Nanos kCreditMax = 10'000'000;
 constexpr std::uint64_t kJudgedOpsMax = 1U << 22;  // after so many ops a model is kept
 
@@ -106,7 +107,7 @@ void PilotPredictor::on_op(const OpEvent& op) {
   backward_ = op.in_backward;
   const Turn turn = graph_.turn(running_node(op.graph), [this](NodeId maker) { return network_[maker].token; });
   const Token token = tokens_.on_op(kind_of(op.site), operands_, op.in_backward, turn);
-  const NodeId node = network_.node(token, op.in_backward, tokens_.relative());
+  const NodeId node = network_.node_after(running_, token, op.in_backward, tokens_.relative());
   network_[node].idiom = idiom_class_of(op.site);
   network_[node].kind = static_cast<std::uint32_t>(kind_of(op.site));
   if (judging_) {
@@ -153,7 +154,10 @@ void PilotPredictor::follow(NodeId node) {
     plan_.advance();
     lost_ = 0;
     // The ops are as planned, and what they work on is not: what the plan says of extents is not worth much any more.
-    if (surprises_ >= kSurprises && may_ask_again()) return make_plan(true);
+    if (surprises_ >= kSurprises && may_ask_again()) {
+      plan_ops_ = std::max(plan_ops_ / 2, kPlanOpsShort);
+      return make_plan(true);
+    }
     if (!plan_.mostly_run() || !may_ask_again()) return;
     plan_ops_ = std::min(plan_ops_ * 2, options_.plan_ops_max);
     if (plan_.size() - plan_.place() > options_.plan_ops_max / 2) return;
