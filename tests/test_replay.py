@@ -15,7 +15,7 @@ import pytest
 # Sizes and budgets at which each run moves extents at least 1 000 times.
 RUNS = {
     "gpt_bytes": ("20MiB,24MiB", ["--layers", "3", "--width", "192", "--seq", "128", "--batch", "8", "--steps", "4"]),
-    "moe": ("10MiB,12MiB", ["--layers", "3", "--experts", "6", "--width", "192", "--steps", "4"]),
+    "moe": ("10MiB,12MiB", ["--layers", "3", "--experts", "6", "--width", "192", "--steps", "5"]),
     "tree_lstm": ("14MiB,18MiB", ["--hidden", "96", "--steps", "3"]),
 }
 POLICIES = ["lookahead", "ondemand", "deepum", "weights", "pilot", "auto"]
