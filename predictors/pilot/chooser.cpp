@@ -254,10 +254,10 @@ void Chooser::halve_places(OfClass& of, std::uint64_t age) {
   std::sort(of.places.begin(), of.places.end());
 }
 
-// All readers where a class is new, and now and then while nobody is nearly always right; else those that are heard. Places
-// are many: they are tried for so long only.
+// None where it does without. All readers where a class is new, and now and then while nobody is nearly always right; else those
+// that are heard. Places are many: they are tried for so long only.
 void Chooser::learn_sample(const Standing& standing, OfClass& of, ClassId choice, Symbol to, std::size_t way) {
-  constexpr std::uint64_t kNew = 64, kPlacesNew = 256, kAnew = 1024;
+  constexpr std::uint64_t kPlacesNew = 256, kAnew = 1024;
   static_assert(kAnew % kNowAndThen == 0 && kNew % kNowAndThen == 0);  // choices of these ages are not passed over
   if (!options_.sample || standing.sample.rows() == 0 || does_without(of)) return;
   if (readers(standing.sample) > of.readers.size()) of.readers.resize(readers(standing.sample));
@@ -294,11 +294,12 @@ void Chooser::learn_sample(const Standing& standing, OfClass& of, ClassId choice
   else std::sort(heard.begin(), heard.end(), [&of](Reader a, Reader b) { return better(of, a, b); });
 }
 
-// It is decided by what came before, as it seems until that is wrong for the first time; or nothing can be said yet. Most
-// new choices are such, and reading samples in every way is most of what learning costs.
+// A new class that some adviser, who looks at what came before, was right of whenever it was asked; or of which nothing can be
+// said yet. Most new classes are such, and reading samples in every way is most of what learning costs.
 bool Chooser::does_without(const OfClass& of) const {
-  constexpr std::uint64_t kNew = 64, kFirst = 4;
-  if (of.choices < kFirst || of.choices >= kNew) return of.choices < kFirst;
+  constexpr std::uint64_t kFirst = 4;
+  if (of.choices < kFirst) return true;
+  if (of.choices >= kNew) return false;
   for (std::size_t a = 0; a < kHeard; ++a) {
     if (is_used(a) && of.fixed[a].asked >= kFirst && of.fixed[a].right > 0.999F) return true;
   }

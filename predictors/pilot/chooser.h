@@ -92,6 +92,7 @@ class Chooser {
     kHeard = kKind + kKindOrders
   };
   static constexpr std::uint64_t kNowAndThen = 8;  // one choice in so many of a class is looked at closely
+  static constexpr std::uint64_t kNew = 64;        // a class of fewer choices is new
   static constexpr std::uint32_t kMemory = 48;  // of a quality: choices
   static constexpr std::uint32_t kMemoryOfSort = 512;
   static constexpr std::uint32_t kCountMax = Contexts::kCountMax;

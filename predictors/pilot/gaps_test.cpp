@@ -116,7 +116,7 @@ TEST(PilotGaps, WhatIsUsedOftenIsTakenToComeBeforeWhatIsRare) {
 // Beside a weight that every op uses, extents that small storages share: two used early in a step, one of them again just now.
 class Sharers {
  public:
-  explicit Sharers(bool backward, std::uint32_t ops = 90) : pilot(table_, {}), backward_(backward) {
+  explicit Sharers(bool backward, std::uint32_t ops = 90) : backward_(backward), pilot(table_, {}) {
     table_.ensure(4);
     for (ExtentId id = 0; id < 4; ++id) {
       table_[id].bytes = kMiB;
@@ -144,13 +144,11 @@ class Sharers {
     pilot.on_op({kind, extents, backward_, now_ += 1'000'000, {}, {}});
   }
   ExtentTable table_;
+  bool backward_;
+  Nanos now_ = 0;
 
  public:
   PilotPredictor pilot;
-
- private:
-  bool backward_;
-  Nanos now_ = 0;
 };
 
 TEST(PilotGaps, SharedExtentsThatWereUsedLatelyAreWantedAtOnceAndOthersAfterThePlan) {

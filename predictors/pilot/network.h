@@ -90,8 +90,8 @@ class Network {
   // The node of autograd's graph that such an op makes; kNobody where there are too many.
   ThingId graph_node(NodeId node);
   // `node` works on these now, and maybe on others that are `nameless`, as small storages share them: where samples differ in
-  // size, what has a name with a large sample may have none with the next. O(things), or things times what was known where
-  // their number is another.
+  // size, what has a name with a large sample may have none with the next. O(things + those known
+  // before).
   void uses(NodeId node, std::span<const ThingId> things, bool nameless = false);
   // It has seen those die.
   void deaths(NodeId node, std::span<const ThingId> things) {

@@ -185,15 +185,18 @@ void PilotPredictor::correct() {
   rekeyed_ = true;
 }
 
+Plan::World PilotPredictor::world() {
+  return {network_, tokens_, *table_, sample_, instances_, chooser_, shared_, habits_, step_node_, ops_, base_type_};
+}
+
 void PilotPredictor::make_plan(bool begins) {
   if (!options_.requery) plan_ops_ = options_.plan_ops_max;
   asked_ = true;
   lost_ = 0;
   surprises_ = 0;
   drift_ = 0;
-  const PlanBlocks blocks{static_cast<Bytes>(options_.block) * kMiB, options_.buffers};
-  const Plan::World world{network_,   tokens_, *table_,    sample_, instances_, chooser_, shared_, habits_,
-                          step_node_, ops_,    base_type_, blocks};
+  Plan::World world = this->world();
+  world.blocks = {static_cast<Bytes>(options_.block) * kMiB, options_.buffers};
   plan_.make(world, trail_, running_, begins, ops_, plan_ops_);
   on_plan_ = true;
   ++score_.plans;
@@ -218,8 +221,8 @@ void PilotPredictor::say_ages_now_and_then() {
 }
 
 void PilotPredictor::foresee(Plan& plan, std::uint32_t ops) {
-  const Plan::World world{network_,   tokens_, *table_,    sample_, instances_, chooser_, shared_, habits_,
-                          step_node_, ops_,    base_type_, {},      0};
+  Plan::World world = this->world();
+  world.steps = 0;
   plan.make(world, trail_, running_, false, ops_, ops);
 }
 

@@ -4,10 +4,11 @@
 // Every op has a token (tokens.h) and with it a node of the network (network.h). A *plan* is a row of nodes that will
 // run: from the running op on, way by way, as the chooser says, with what they work on, bear and see die (plan.h). It is
 // made when a sample has come, where the step has left the plan for good, where ops work on other extents than it says, and
-// when half of it has run. The next one is twice as long where plans come true, and half as long where one did not. Plans
-// take about a share of the step's time. What a plan does not tell is taken to be needed when such things were that had
-// gone unused as long (gaps.h); what small storages share, at once where it was used since ages were said last, in forward
-// behind the plan's end, in backward the later, the longer ago it was used.
+// when half of it has run. The next one is twice as long where plans come true, and half as long where one did not, down
+// to a thousand ops, or to a quarter of that where ops work on other extents. Plans take about a share of the step's time.
+// What a plan does not tell is taken to be needed when such things were that had gone unused as long (gaps.h); what small
+// storages share, at once where it was used since ages were said last, in forward behind the plan's end, in backward the
+// later, the longer ago it was used.
 //
 // Costs: on_op O(operands log uses); a plan O(its ops); next_use O(log uses). For programs whose ops are one row; where threads
 // run ops at once, foresight suffers and nothing else.
@@ -110,6 +111,7 @@ class PilotPredictor final : public Predictor {
   void say_ages();
   void say_ages_now_and_then();
   void make_plan(bool begins);
+  Plan::World world();
   Standing standing() const { return {network_, instances_, trail_, sample_, running_, base_type_}; }
 
   const ExtentTable* table_;

@@ -37,7 +37,7 @@ class SharedHabits {
     row.habits = {};
     for (std::size_t i = 0; i < uses.size(); ++i) {
       OfExtent& of = extent(uses[i].id);
-      const auto is = [&](const Habit& habit) { return habit.id == uses[i].id && habit.life == of.life; };
+      const auto is = [&](const Habit& habit) { return is_of(habit, uses[i].id); };
       const auto known = std::find_if(before.begin(), before.end(), is);
       const int times = known == before.end() ? 1 : std::min(known->times + 1, kTimesMax);
       row.habits[i] = {uses[i].id, of.life, static_cast<std::uint8_t>(times)};
@@ -73,7 +73,8 @@ class SharedHabits {
 
  private:
   static constexpr std::size_t kKnown = 4;  // eight: no better
-  // So often, until it is told of: of pools that hand on what just died two times in a row are chance.
+  // So often, until it is told of. Pools hand on what just died: two times on the same one may be chance. Where another
+  // had worked before: once may be.
   static constexpr int kTimes = 3, kFollowTimes = 2;
   static constexpr int kTimesMax = 15;
   static constexpr std::uint32_t kLives = 1U << 24;
@@ -99,27 +100,25 @@ class SharedHabits {
     return extents_[id];
   }
   bool alive(const Habit& habit) const { return extents_[habit.id].life == habit.life; }
+  bool is_of(const Habit& habit, ExtentId id) const { return habit.id == id && alive(habit); }
   void follow(NodeId node, std::span<const Use> uses) {
     auto& follows = rows_[node].follows;
     std::array<bool, kKnown> seen{};
     for (const Use& use : uses) {
       const OfExtent of = extent(use.id);
+      const bool counts = use.late && of.user != kNobody && of.user != node;
       const auto tells = [&](const Follow& each) {
-        if (each.times == 0) return false;
-        const Habit& habit = rows_[each.node].habits[each.place];
-        return habit.id == use.id && habit.life == of.life && habit.times > 0;
+        return each.times > 0 && is_of(rows_[each.node].habits[each.place], use.id);
       };
       // Right is whoever tells of it, also where others worked on it since; who did last is tried next.
       auto known = std::find_if(follows.begin(), follows.end(), tells);
-      if (known != follows.end()) seen[static_cast<std::size_t>(known - follows.begin())] = true;
-      if (!use.late || of.user == kNobody || of.user == node) continue;
       if (known == follows.end()) {
         const auto fewer = [](const Follow& a, const Follow& b) { return a.times < b.times; };
         known = std::min_element(follows.begin(), follows.end(), fewer);
-        if (known->times > 1) continue;
+        if (!counts || known->times > 1) continue;
         *known = {of.user, static_cast<std::uint16_t>(of.place), 0};
       }
-      known->times = static_cast<std::uint16_t>(std::min(known->times + 1, kTimesMax));
+      if (counts) known->times = static_cast<std::uint16_t>(std::min(known->times + 1, kTimesMax));
       seen[static_cast<std::size_t>(known - follows.begin())] = true;
     }
     for (std::size_t i = 0; i < kKnown; ++i) {
