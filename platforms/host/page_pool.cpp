@@ -70,7 +70,19 @@ std::optional<PageRange> PagePool::addresses(Bytes bytes) {
   return space_.take(bytes);
 }
 
+// What stands still for long, as a stopped program does, counts as a short while only.
+void PagePool::look_at_the_clock() {
+  constexpr Nanos kPause = 250'000'000, kWindow = 6'000'000'000, kShare = 16;
+  const Nanos now = clock_();
+  ran_ += std::min(now - std::exchange(seen_, now), kPause);
+  if (ran_ < kWindow) return;
+  // Where mremap moves pages every piece is a mapping, and of these there may be so many only.
+  keeps_small_ = remade_ > ran_ / kShare && mover_.kind() != PageMover::Kind::kSignal;
+  ran_ = remade_ = 0;
+}
+
 Result<PageRange> PagePool::take(Bytes bytes) {
+  if (!keeps_small_) look_at_the_clock();
   if (auto warm = pop(ranges_.find(bytes))) return *warm;
   std::optional<PageRange> range;
   Bytes there = 0;
@@ -108,12 +120,18 @@ std::optional<PageRange> PagePool::take_beginning(Bytes bytes) {
 
 // Whole chunks come from whole chunks and stay huge pages; what is left of a chunk comes from what is
 // left of others. A huge page that moves to where small pages have been is split, and so is the next
-// one that moves to where it leaves from: mixed once, all would be small before long.
+// one that moves to where it leaves from: mixed once, all would be small before long. That is better only where
+// huge ones have to be made time and again (look_at_the_clock).
 Status PagePool::fill(const PageRange& range) {
   const Bytes whole = range.bytes / kChunkBytes * kChunkBytes;
   Result<Bytes> done = fill_whole(range.address, whole);
   if (!done) return done.error();
-  if (Status status = fresh(range.address + *done, whole - *done); !status) return status;
+  const Bytes missing = whole - *done;
+  const bool remakes = missing > 0 && bytes_ > 0 && present_ + missing > limit_;
+  if (remakes && keeps_small_) return fill_rest(range.address + *done, range.bytes - *done);
+  const Nanos began = remakes ? clock_() : 0;
+  if (Status status = fresh(range.address + *done, missing); !status) return status;
+  if (remakes) remade_ += clock_() - began;
   return fill_rest(range.address + whole, range.bytes - whole);
 }
 
@@ -134,7 +152,7 @@ Result<Bytes> PagePool::fill_whole(char* address, Bytes bytes) {
   return done;
 }
 
-// Less than a chunk. From one place, if there is one: many pieces are as many mappings where mremap moves them.
+// Less than a chunk, but where small pages are kept. From one place, if there is one: many pieces are as many mappings where mremap moves them.
 Status PagePool::fill_rest(char* address, Bytes bytes) {
   for (Bytes done = 0; done < bytes;) {
     const Bytes missing = bytes - done;

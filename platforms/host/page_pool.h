@@ -10,6 +10,10 @@
 // the beginning, and behind it leftover pages stay in the pool until its owner is done; to a smaller
 // one comes what is missing.
 //
+// Where the limit binds and whole chunks are wanted, warm small pages are given up for fresh huge ones: ops and
+// moves gain from those. Where tensors differ in size that comes so often that it costs more than is gained; time says
+// so, as it depends on the machine. From then on small pages fill whole chunks, too.
+//
 // Threading: not thread-safe; the runtime calls under its lock.
 #pragma once
 
@@ -22,6 +26,7 @@
 
 #include "core/base/result.h"
 #include "core/base/types.h"
+#include "platforms/host/clock.h"
 #include "platforms/host/page_mover.h"
 
 namespace outsize::host {
@@ -49,7 +54,9 @@ class AddressSpace {
 
 class PagePool {
  public:
-  PagePool(AddressSpace& space, PageMover& mover) : space_(space), mover_(mover) {}
+  using Clock = Nanos (*)();
+  PagePool(AddressSpace& space, PageMover& mover, Clock clock = monotonic_now)
+      : space_(space), mover_(mover), clock_(clock) {}
 
   // A range of exactly `bytes` with pages present, contents unspecified: a warm one of that size, else
   // (below a chunk) a part of a larger or the whole of a smaller one, else a new address range; what is
@@ -73,6 +80,7 @@ class PagePool {
   Bytes present() const { return present_; }
   Bytes present_peak() const { return present_peak_; }
   Bytes made() const { return made_; }  // fresh ones, ever
+  bool keeps_small() const { return keeps_small_; }  // small pages are not given up for huge ones any more
   // Pages that joined or left without passing the pool (adopted memory).
   void add_present(Bytes bytes);
   void reset_peak() { present_peak_ = present_; }
@@ -95,6 +103,7 @@ class PagePool {
   void leave(char* address, Bytes bytes);
   void shrink(Leftovers::iterator at, Bytes by);
   Status fresh(char* address, Bytes bytes);
+  void look_at_the_clock();
   std::optional<PageRange> pop(std::map<Bytes, std::vector<PageRange>>::iterator at);
   void drop(const PageRange& range);
   void drop_leftover(Leftovers::iterator at);
@@ -108,6 +117,10 @@ class PagePool {
   Bytes made_ = 0;
   Bytes filled_ = 0;  // of the range being filled
   Bytes limit_ = std::numeric_limits<Bytes>::max() / 2;
+  Clock clock_;
+  Nanos seen_ = 0, ran_ = 0;  // by the clock, at the last take; how long the program ran of late,
+  Nanos remade_ = 0;          // and how much of that went into huge pages in place of small ones
+  bool keeps_small_ = false;
 };
 
 }  // namespace outsize::host

@@ -27,19 +27,20 @@ class CountingMover final : public PageMover {
                        [state](char now) { return now == state; });
   }
 
-  Kind kind() const override { return Kind::kSignal; }
+  Kind kind() const override { return mechanism; }
   bool serves_kernel() const override { return true; }
   const char* name() const override { return "counting"; }
   Status populate(void* address, Bytes bytes) override {
     EXPECT_TRUE(all(address, bytes, 0));
     if (fails()) return failure();
     set(address, bytes, 1);
+    if (bytes >= kChunkBytes) time += populate_takes;
     return {};
   }
   Status move_in(void* src, void* dst, Bytes bytes, bool, bool = false) override {
     EXPECT_TRUE(all(src, bytes, 1) && all(dst, bytes, 0));
     const bool whole = bytes % kChunkBytes == 0;
-    EXPECT_TRUE(!whole || (offset(src) % kChunkBytes == 0 && offset(dst) % kChunkBytes == 0))
+    EXPECT_TRUE(may_split || !whole || (offset(src) % kChunkBytes == 0 && offset(dst) % kChunkBytes == 0))
         << "a huge page would be split";
     if (fails()) return failure();
     set(src, bytes, 0);
@@ -66,6 +67,10 @@ class CountingMover final : public PageMover {
 
   int fail_every = 0;
   Bytes moved = 0;
+  Kind mechanism = Kind::kUserfaultfdMove;
+  bool may_split = false;
+  Nanos populate_takes = 0;
+  static inline Nanos time = 0;
 
  private:
   Bytes offset(const void* address) const { return static_cast<const char*>(address) - base(); }
@@ -105,6 +110,21 @@ class Play {
     EXPECT_EQ(mover_.present(), 0);
     EXPECT_EQ(pool_.present(), 0);
     EXPECT_EQ(space_.used(), 0);
+  }
+  // Making huge pages takes long, until the pool has seen it.
+  void keep_small() {
+    mover_.may_split = true;
+    mover_.populate_takes = 1'000'000'000;
+    for (int i = 0; i < 100 && !pool_.keeps_small(); ++i) {
+      auto whole = pool_.take(kLimit);
+      ASSERT_TRUE(whole.ok());
+      pool_.put(*whole);
+      std::vector<PageRange> parts;
+      for (Bytes left = kLimit; left > 0; left -= kChunkBytes / 2) parts.push_back(*pool_.take(kChunkBytes / 2));
+      for (const PageRange& part : parts) pool_.put(part);
+      mover_.time += 200'000'000;
+    }
+    EXPECT_TRUE(pool_.keeps_small());
   }
   int births = 0, refusals = 0, fetches = 0;
 
@@ -172,7 +192,7 @@ class Play {
   std::mt19937_64 dice_;
   CountingMover mover_;
   AddressSpace space_{mover_.base(), kChunks};
-  PagePool pool_{space_, mover_};
+  PagePool pool_{space_, mover_, [] { return CountingMover::time; }};
   std::vector<PageRange> resident_, absent_;
 };
 
@@ -206,7 +226,7 @@ class PoolBelowAChunk : public testing::Test {
 
   CountingMover mover_;
   AddressSpace space_{mover_.base(), kChunks};
-  PagePool pool_{space_, mover_};
+  PagePool pool_{space_, mover_, [] { return CountingMover::time; }};
 };
 
 TEST_F(PoolBelowAChunk, WhatIsSmallerTakesTheBeginningAsItLies) {
@@ -288,6 +308,73 @@ TEST_F(PoolBelowAChunk, TrimTakesWhatWasLeftBehindToo) {
   pool_.put(owner);
   EXPECT_EQ(take(256 * kKiB).address, owner.address);
   EXPECT_EQ(space_.used(), kChunkBytes);
+}
+
+// Turn and turn about a whole chunk and the same in small pieces: each time the chunk has to be made anew.
+class PoolOfTwoMinds : public PoolBelowAChunk {
+ protected:
+  PoolOfTwoMinds() { pool_.set_limit(kChunkBytes); }
+  void turns(int count, Nanos each) {
+    for (int i = 0; i < count; ++i) {
+      mover_.time += each;
+      pool_.put(take(kChunkBytes));
+      const PageRange first = take(768 * kKiB), rest = take(1280 * kKiB);
+      pool_.put(first);
+      pool_.put(rest);
+      EXPECT_EQ(pool_.present(), kChunkBytes);
+    }
+  }
+  Bytes made_since(Bytes before) const { return pool_.made() - before; }
+};
+constexpr Nanos kMilli = 1'000'000;
+
+TEST_F(PoolOfTwoMinds, HugePagesAreMadeAnewWhereThatCostsLittle) {
+  mover_.populate_takes = kMilli;
+  turns(1000, 20 * kMilli);
+  EXPECT_FALSE(pool_.keeps_small());
+  EXPECT_EQ(pool_.made(), 1000 * kChunkBytes);
+}
+
+TEST_F(PoolOfTwoMinds, SmallPagesAreKeptWhereThatCostsMuch) {
+  mover_.populate_takes = 2 * kMilli;
+  turns(1000, 20 * kMilli);
+  EXPECT_TRUE(pool_.keeps_small());
+  const Bytes made = pool_.made();
+  EXPECT_LT(made, 400 * kChunkBytes) << "six seconds are 273 turns";
+  mover_.may_split = true;
+  turns(100, 20 * kMilli);
+  EXPECT_EQ(made_since(made), 0);
+  EXPECT_EQ(pool_.present_peak(), kChunkBytes) << "the limit holds";
+}
+
+TEST_F(PoolOfTwoMinds, AStoppedProgramDoesNotHideWhatItCosts) {
+  mover_.populate_takes = 2 * kMilli;
+  for (int i = 0; i < 10; ++i) {
+    turns(100, 10 * kMilli);
+    mover_.time += 60'000 * kMilli;
+  }
+  EXPECT_TRUE(pool_.keeps_small());
+}
+
+TEST_F(PoolOfTwoMinds, WhereEveryPieceIsAMappingTheyStayFew) {
+  mover_.mechanism = PageMover::Kind::kSignal;
+  mover_.populate_takes = 2 * kMilli;
+  turns(1000, 20 * kMilli);
+  EXPECT_FALSE(pool_.keeps_small());
+}
+
+TEST(PagePool, CountsEveryPageWhereSmallOnesAreKept) {
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    for (const int fail_every : {0, 3}) {
+      Play play(seed);
+      play.keep_small();
+      play.run(600, fail_every);
+      play.end();
+      EXPECT_GT(play.births, 50);
+      EXPECT_EQ(play.refusals > 0, fail_every > 0);
+    }
+  }
 }
 
 TEST(PagePool, AFailedFillLosesNoPageAndNoAddress) {
