@@ -88,7 +88,8 @@ def _raises(work) -> str:
 def out_of_memory() -> dict:
     """An op that found no memory: has it done anything? Does it run again after room was made?"""
     ops.configure(torch.empty(1, device="cuda"), False, False, True)
-    facts = {}
+    facts: dict = {}
+    index = torch.arange(8192, device="cuda")
     left, right = (torch.randn(8192, 8192, device="cuda") for _ in range(2))
     expected = torch.matmul(left, right).cpu()
     torch.cuda.empty_cache()
@@ -105,7 +106,10 @@ def out_of_memory() -> dict:
     ops.restore_all(victims)
     # What an op leaves behind when it runs out of memory half way.
     torch.cuda.empty_cache()
-    filler = torch.empty(100 * MIB, dtype=torch.uint8, device="cuda")
+    mask = left > 0
+    filler: list = []
+    while _raises(lambda: filler.append(torch.empty(2 * MIB, dtype=torch.uint8, device="cuda"))) == "ran":
+        pass
     generator = torch.cuda.default_generators[0]
     state = generator.get_state()
     facts["dropout"] = _raises(lambda: torch.nn.functional.dropout(left, 0.5))
@@ -113,17 +117,17 @@ def out_of_memory() -> dict:
     facts["rand"] = _raises(lambda: torch.rand(8192, 8192, device="cuda"))
     facts["rand: generator unmoved"] = torch.equal(generator.get_state(), state)
     before = left.cpu()
-    index = torch.arange(8192, device="cuda")
     for name, work in {
         "index_put_ accumulating": lambda: left.index_put_((index,), right, accumulate=True),
         "cumsum_": lambda: left.cumsum_(1),
+        "masked_scatter_": lambda: left.masked_scatter_(mask, right),
         "sort into": lambda: torch.sort(left, out=(left, torch.empty(0, dtype=torch.int64, device="cuda"))),
         "_foreach_sqrt": lambda: torch._foreach_sqrt([left, right]),
     }.items():
         facts[name] = _raises(work)
         if facts[name] != "ran":
             facts[f"{name}: operand unchanged"] = torch.equal(left.cpu(), before)
-        left.copy_(before)
+        left.copy_(before)  # where it ran
     del filler
     return {"rows": [{"fact": key, "value": str(value)} for key, value in facts.items()]}
 

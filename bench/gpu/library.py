@@ -18,11 +18,11 @@ def build(folder: Path) -> Path:
     PyTorch that has none."""
     from torch.utils import cpp_extension
 
-    sources, flags, include = list(NEUTRAL), [], []
+    sources, flags, include = list(NEUTRAL), [], [str(NATIVE.parents[2])]
     if torch.version.cuda:
         sources += CUDA
         flags = [f"-L{Path(torch.__file__).parent / 'lib'}", "-lc10_cuda", "-ldl"]
-        include = [str(Path(cpp_extension.CUDA_HOME or "/usr/local/cuda") / "include")]
+        include.append(str(Path(cpp_extension.CUDA_HOME or "/usr/local/cuda") / "include"))
     folder.mkdir(parents=True, exist_ok=True)
     cpp_extension.load(
         "outsize_probe", [str(NATIVE / name) for name in sources], extra_cflags=["-std=c++20", "-O2", "-DNDEBUG"],

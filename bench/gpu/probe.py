@@ -27,8 +27,9 @@ SECTIONS: dict = {
     "threads": ("hooks", "threads", [{}]),
     "callback": ("hooks", "callback", [{}]),
     "out_of_memory": ("hooks", "out_of_memory", [{}]),
-    "bandwidth": ("transfers", "bandwidth", [{}]),
+    "bandwidth": ("transfers", "bandwidth", [{"slab": False}, {"slab": True}]),
     "registration": ("transfers", "registration", [{}]),
+    "host_time": ("swap", "host_time", [{}]),
     "overlap": ("swap", "overlap", [{}]),
     "virtual_memory": ("virtual_memory", "costs", [{}]),
     "reference": ("reference", "step_times", [{}]),
@@ -37,7 +38,9 @@ SECTIONS: dict = {
         {"chance": chance, "way": way, "expandable": expandable}
         for expandable in (False, True)
         for chance, way in ((0, "hold, compute's pool"), (50, "hold, compute's pool"),
-                            (50, "record, compute's pool"), (50, "record, copy's pool"))]),
+                            (50, "record, compute's pool"), (50, "record, copy's pool"))] + [
+        {"chance": 0, "way": "hold, compute's pool", "expandable": expandable, "limit": limit}
+        for expandable in (False, True) for limit in (1700, 1300)]),
 }
 SIDE_BY_SIDE = {"raw_reader", "fragmentation"}
 
@@ -73,7 +76,7 @@ def _finish(process: subprocess.Popen, seconds: float) -> dict:
     for line in out.splitlines():
         if line.startswith(MARK):
             return json.loads(line[len(MARK):])
-    return {"rows": [], "failed": process.returncode, "error": error[-1500:]}
+    return {"rows": [], "code": process.returncode, "error": f"{' '.join(process.args[3:5])} ended with {process.returncode}: {error[-1500:]}"}
 
 
 def _table(rows: list[dict]) -> str:
@@ -92,7 +95,11 @@ def run(section: str, library: str, seconds: float) -> dict:
     for first in range(0, len(runs), at_once):
         started = [_start(section, arguments, library) for arguments in runs[first:first + at_once]]
         results += [_finish(process, seconds) for process in started]
-    merged = {key: value for result in results for key, value in result.items() if key not in ("rows", "error")}
+    for arguments, result in zip(runs, results, strict=True):
+        if section == "raw_reader" and not result["rows"]:  # an answer, too
+            result["rows"] = [{"reader": arguments["case"], "evicted": f"the process ended with {result['code']}"}]
+            del result["error"]
+    merged = {key: value for result in results for key, value in result.items() if key not in ("rows", "error", "code")}
     merged["rows"] = [row for result in results for row in result["rows"]]
     merged["errors"] = [result["error"] for result in results if "error" in result]
     merged["seconds"] = round(time.monotonic() - begin, 1)

@@ -10,8 +10,10 @@ import time
 import torch
 from library import ops
 from torch import nn
+from transfers import registered_slab
 
 MIB = 1 << 20
+ROUNDS = 7
 WAYS = {  # release of the block, stream that owns the block it comes back to
     "hold, compute's pool": (True, False),
     "record, compute's pool": (False, False),
@@ -65,9 +67,10 @@ def equality(device: str = "cuda", steps: int = 20) -> dict:
     """Gradients with and without evictions by chance, bit by bit, with dropout on."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True)
+    again = _train(device, steps)  # the first run pays for what is loaded
+    start = time.perf_counter()
     plain = _train(device, steps)
-    again = _train(device, steps)
-    rows = []
+    rows = [{"way": "plain", "ms a step": round((time.perf_counter() - start) / steps * 1e3, 1)}]
     for name, (hold, copy_pool) in WAYS.items():
         ops.configure(torch.empty(1, device=device), hold, copy_pool, True)
         ops.set_mode(True, 300, 512, False)
@@ -83,7 +86,56 @@ def equality(device: str = "cuda", steps: int = 20) -> dict:
             "way": name, "evictions": len(out), "restores": len(back), "gradients equal": equal,
             "evict us": evict, "90 %": evict90, "restore us": restore, "90 % ": restore90,
             "ms a step": round(seconds / steps * 1e3, 1)})
+    if device == "cuda":
+        rows += [_limited(share, plain, steps) for share in (0.8, 0.6, 0.5)]
     return {"rows": rows, "plain equals itself": _equal(plain, again), "steps": steps}
+
+
+def _limited(share: float, plain, steps: int) -> dict:
+    """The same with storages that go when an op finds no memory below a share of plain's peak."""
+    torch.cuda.set_per_process_memory_fraction(1.0)
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    _train("cuda", 3, keep=False)
+    limit = int(share * torch.cuda.max_memory_allocated())
+    torch.cuda.empty_cache()
+    ops.configure(torch.empty(1, device="cuda"), True, False, True)
+    ops.room(4 * MIB)
+    torch.cuda.set_per_process_memory_fraction(limit / torch.cuda.get_device_properties(0).total_memory)
+    row: dict = {"way": f"out of memory at {share:.0%} ({limit // MIB} MiB)"}
+    ops.set_mode(True, 0, 512, True)
+    before = ops.retries()
+    try:
+        start = time.perf_counter()
+        row["gradients equal"] = _equal(plain, _train("cuda", steps))
+        row["ms a step"] = round((time.perf_counter() - start) / steps * 1e3, 1)
+    except torch.OutOfMemoryError as error:
+        row["gradients equal"] = str(error).splitlines()[0][:60]
+    ops.set_mode(False, 0, 512, False)
+    row["evictions"], row["restores"] = len(ops.evict_nanos()), len(ops.restore_nanos())
+    row["ops out of memory"] = ops.retries() - before
+    return row
+
+
+def host_time() -> dict:
+    """Microseconds of the calling thread for one eviction and one restore, by size and by the host's memory."""
+    slab = torch.empty(64 * MIB, dtype=torch.uint8, pin_memory=True)  # taken once: as good as registered
+    registered = registered_slab(64 * MIB)
+    rows = []
+    for name, (hold, copy_pool) in WAYS.items():
+        for kib in (64, 1024, 16384):
+            tensor = torch.ones(kib << 10, dtype=torch.uint8, device="cuda")
+            row: dict = {"way": name, "KiB": kib}
+            for where, memory in (("host allocator", None), ("its slab", slab), ("registered slab", registered)):
+                for times in (20, 300):  # the first warms up
+                    ops.configure(tensor, hold, copy_pool, True)
+                    ops.swap_many(tensor, memory, times)
+                    torch.cuda.synchronize()
+                row[f"{where}: evict us"], _ = _micros(ops.evict_nanos())
+                row[f"{where}: restore us"], _ = _micros(ops.restore_nanos())
+            row["bytes right"] = bool((tensor == 1).all())
+            rows.append(row)
+    return {"rows": rows}
 
 
 def _loop(buffers, square, products: int, swap: bool, compute: bool) -> float:
@@ -114,11 +166,11 @@ def overlap() -> dict:
         buffers = [torch.full((size // 4,), float(i), device="cuda") for i in range(count)]
         ops.configure(square, hold, copy_pool, True)
         for products in (1, 2, 4):
-            alone = min(_loop(buffers, square, products, False, True) for _ in range(3))
+            alone = min(_loop(buffers, square, products, False, True) for _ in range(ROUNDS))
             for buffer in buffers[1:]:
                 ops.evict(buffer)
             copies, both = [], []
-            for _ in range(3):
+            for _ in range(ROUNDS):
                 copies.append(_loop(buffers, square, products, True, False))
                 both.append(_loop(buffers, square, products, True, True))
             ops.restore_all(buffers)
@@ -127,20 +179,24 @@ def overlap() -> dict:
                 "way": name, "products a buffer": products, "compute ms": round(alone * 1e3, 2),
                 "copies ms": round(min(copies) * 1e3, 2), "together ms": round(min(both) * 1e3, 2),
                 "hidden %": round(hidden * 100, 1)})
-        # three rounds of three with 1 added to each buffer, and three without copies
-        right = all(torch.equal(b, torch.full_like(b, i + 27.0)) for i, b in enumerate(buffers))
+        # each round of each of the three kinds added 1
+        right = all(torch.equal(b, torch.full_like(b, i + 9.0 * ROUNDS)) for i, b in enumerate(buffers))
         rows[-1]["bytes right"] = right
         del buffers
         torch.cuda.empty_cache()
     return {"rows": rows}
 
 
-def fragmentation(chance: int, way: str, steps: int = 500) -> dict:
-    """Bytes that the allocator has taken against bytes in use, over steps of any length."""
+def fragmentation(chance: int, way: str, limit: int = 0, steps: int = 500) -> dict:
+    """Bytes that the allocator has taken against bytes in use, over steps of any length. `limit`, MiB: more cannot
+    be taken, and storages go, by chance, when an op runs out of memory."""
     torch.backends.cuda.matmul.allow_tf32 = True
     hold, copy_pool = WAYS[way]
     ops.configure(torch.empty(1, device="cuda"), hold, copy_pool, True)
-    ops.set_mode(chance > 0, chance, 512, False)
+    if limit:
+        ops.room(64 * MIB)
+        torch.cuda.set_per_process_memory_fraction(limit * MIB / torch.cuda.get_device_properties(0).total_memory)
+    ops.set_mode(chance > 0 or limit > 0, chance, 512, limit > 0)
     start = time.perf_counter()
     _train("cuda", steps, width=256, layers=6, lengths=(32, 1024), keep=False)
     torch.cuda.synchronize()
@@ -150,7 +206,8 @@ def fragmentation(chance: int, way: str, steps: int = 500) -> dict:
     reserved, allocated = stats["reserved_bytes.all.peak"], stats["allocated_bytes.all.peak"]
     return {"rows": [{
         "segments": "expandable" if "expandable_segments:True" in os.environ.get("PYTORCH_ALLOC_CONF", "") else "fixed",
-        "evictions": len(ops.evict_nanos()), "way": way if chance else "none",
+        "evictions": len(ops.evict_nanos()), "way": way if chance or limit else "none",
+        "limit MiB": limit or "", "out of memory": ops.retries(),
         "allocated MiB": allocated // MIB, "reserved MiB": reserved // MIB,
         "reserved / allocated": round(reserved / allocated, 3),
-        "device allocations": stats["num_device_alloc"], "ms a step": round(seconds / steps * 1e3, 1)}]}
+        "device allocations": stats["num_device_alloc"], "the allocator's own retries": stats["num_alloc_retries"], "ms a step": round(seconds / steps * 1e3, 1)}]}

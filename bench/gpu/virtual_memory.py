@@ -8,22 +8,20 @@ import torch
 from library import ops
 
 MIB = 1 << 20
-PER_CHUNK = ("create", "map", "set access", "unmap", "release")
+EACH = ("create", "map", "set access", "unmap", "map again")
 
 
 def _medians(chunk: int, chunks: int) -> dict:
     times = ops.virtual_memory(chunk, chunks)
-    reserve, rest, free = times[0], times[1:-1], times[-1]
-    parts: dict = {"reserve us": round(reserve, 1)}
-    cut = 0
-    for name in PER_CHUNK:
-        parts[f"{name} us"] = round(statistics.median(rest[cut:cut + chunks]), 1)
-        parts[f"most {name}"] = round(max(rest[cut:cut + chunks]), 1)
-        cut += chunks
-        if name == "set access":
-            parts["set access, all at once us"] = round(rest[cut], 1)
-            cut += 1
-    parts["free us"] = round(free, 1)
+    parts: dict = {"reserve us": round(times.pop(0), 1)}
+    for name in EACH:
+        parts[f"{name} us"] = round(statistics.median(times[:chunks]), 1)
+        parts[f"most {name}"] = round(max(times[:chunks]), 1)
+        del times[:chunks]
+    parts["set access of all us"] = round(times.pop(0), 1)
+    parts["unmap all us"] = round(times.pop(0), 1)
+    parts["release us"] = round(statistics.median(times[:chunks]), 1)
+    parts["free us"] = round(times[-1], 1)
     return parts
 
 

@@ -68,6 +68,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "include": ("outsize/",),
     "examples": ("outsize/", "common.h"),  # their users copy them: no path of ours
     "bench": ("core/", "traces/", "platforms/", "sim/", "predictors/", "planners/", "outsize/"),
+    "bench/gpu": ("bench/gpu/native/",),  # it probes PyTorch, and knows nothing of ours
 }
 TEST_NAMES = ("_test.cpp", "_test_rig.h")
 # A test may use what its binary is linked with: planners and predictors are in the core library.
@@ -108,13 +109,14 @@ def wrong_includes(path: Path, text: str) -> list[str]:
     top = path.parts[0]
     if top not in ARROWS:
         return []
+    top = "/".join(path.parts[:2]) if path.parts[:2] == ("bench", "gpu") else top
     is_test = path.name.endswith(TEST_NAMES)
     allowed = ARROWS[top] + _own_folders(path) + (TEST_ARROWS.get(top, ()) if is_test else ())
     pure = top in ("core", "predictors", "planners") and not is_test
     wrong = []
     for bracket, name in INCLUDE.findall(text):
         if name.startswith(TORCH):
-            bad = top not in ("adapter", "examples", "python") or (
+            bad = top not in ("adapter", "bench/gpu", "examples", "python") or (
                 top == "python" and not name.startswith("pybind11/"))
         elif is_test and name.startswith(TESTING):
             bad = False

@@ -1,5 +1,6 @@
 // The ops of a program pass here by way of a dispatch key: they are counted by thread, their operands are restored
 // before they run, storages are evicted by chance after, and an op that ran out of memory runs again.
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/Exception.h>
@@ -9,7 +10,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "storage_swap.h"
+#include "bench/gpu/native/storage_swap.h"
 
 namespace outsize::probe {
 
@@ -26,6 +27,7 @@ struct Mode {
   std::unordered_map<std::thread::id, std::int64_t> ops;
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> known;
   std::unordered_set<c10::StorageImpl*> known_keys;
+  std::int64_t room = 0;  // bytes that go at once where memory ran out; 0: one storage
   std::int64_t retries = 0;
 };
 
@@ -86,11 +88,52 @@ void evict_all_but(const std::unordered_set<c10::StorageImpl*>& keep) {
   for (std::size_t i = mode().known.size(); i-- > 0;) evict_known(i, keep, /*now=*/true);
 }
 
-void restore_operands(const c10::IValue* first, std::size_t count) {
-  for_each_storage(first, count, [](c10::StorageImpl* storage) {
+std::unordered_set<c10::StorageImpl*> storages_of(const std::vector<c10::IValue>& operands) {
+  std::unordered_set<c10::StorageImpl*> found;
+  for_each_storage(operands.data(), operands.size(), [&](c10::StorageImpl* storage) { found.insert(storage); });
+  return found;
+}
+
+void restore_operands(const std::vector<c10::IValue>& operands) {
+  for_each_storage(operands.data(), operands.size(), [](c10::StorageImpl* storage) {
     swapper().restore(storage);
     swapper().await(storage);
   });
+}
+
+// Makes room where there was not enough: one storage after the other goes, by chance, until
+// `room` bytes have gone.
+void make_room(const std::unordered_set<c10::StorageImpl*>& keep) {
+  Mode& m = mode();
+  ++m.retries;
+  std::int64_t freed = 0;
+  const c10::impl::ExcludeDispatchKeyGuard out(kKey);
+  std::vector<c10::intrusive_ptr<c10::StorageImpl>> candidates;
+  for (const auto& weak : m.known) {
+    auto storage = weak.lock();
+    if (storage && !keep.count(storage.get()) && swapper().can_take(*storage)) candidates.push_back(std::move(storage));
+  }
+  TORCH_CHECK_WITH(OutOfMemoryError, !candidates.empty(), "outsize probe: nothing is left to evict");
+  do {
+    auto& chosen = candidates[draw() % candidates.size()];
+    freed += static_cast<std::int64_t>(chosen->nbytes());
+    swapper().evict(chosen.get(), /*now=*/true);
+    std::swap(chosen, candidates.back());
+    candidates.pop_back();
+  } while (!candidates.empty() && freed < m.room);
+}
+
+// Runs `work`; where memory runs out and that is wanted, makes room and runs it again.
+template <typename Work>
+void with_room(const std::unordered_set<c10::StorageImpl*>& keep, Work work) {
+  for (;;) {
+    try {
+      return work();
+    } catch (const c10::OutOfMemoryError&) {
+      if (!mode().retry) throw;
+    }
+    make_room(keep);
+  }
 }
 
 void run_boxed(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
@@ -102,7 +145,7 @@ void run_boxed(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::j
   if (depth > 0 || schema.name().rfind("outsize_probe::", 0) == 0) {
     if (depth > 0) {
       const c10::impl::ExcludeDispatchKeyGuard out(kKey);
-      restore_operands(stack->data() + (stack->size() - count), count);
+      restore_operands({stack->end() - static_cast<std::ptrdiff_t>(count), stack->end()});
     }
     op.redispatchBoxed(below, stack);
     return;
@@ -112,31 +155,24 @@ void run_boxed(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::j
     ~Depth() { --depth; }
   } const nested;
   const std::size_t base = stack->size() - count;
-  std::vector<c10::IValue> operands(stack->end() - static_cast<std::ptrdiff_t>(count), stack->end());
+  const std::vector<c10::IValue> operands(stack->end() - static_cast<std::ptrdiff_t>(count), stack->end());
+  const auto keep = storages_of(operands);
   {
     const c10::impl::ExcludeDispatchKeyGuard out(kKey);
-    restore_operands(operands.data(), count);
-    for_each_storage(operands.data(), count, know);
+    with_room(keep, [&] { restore_operands(operands); });
+    for (c10::StorageImpl* storage : keep) know(storage);
   }
-  try {
-    op.redispatchBoxed(below, stack);
-  } catch (const c10::OutOfMemoryError&) {
-    if (!m.retry) throw;
-    ++m.retries;
-    std::unordered_set<c10::StorageImpl*> keep;
-    for_each_storage(operands.data(), count, [&](c10::StorageImpl* storage) { keep.insert(storage); });
-    const c10::impl::ExcludeDispatchKeyGuard out(kKey);
-    evict_all_but(keep);
-    stack->resize(base);  // what the failed call left of its operands
+  with_room(keep, [&] {
+    stack->resize(base);  // what a failed call left of its operands
     stack->insert(stack->end(), operands.begin(), operands.end());
-    const c10::impl::IncludeDispatchKeyGuard in(kKey);
     op.redispatchBoxed(below, stack);
-  }
+  });
   const std::size_t results = schema.returns().size();
   const c10::impl::ExcludeDispatchKeyGuard out(kKey);
   for_each_storage(stack->data() + (stack->size() - results), results, know);
-  if (m.chance > 0 && !m.known.empty() && static_cast<std::int64_t>(draw() % 1000) < m.chance) {
-    evict_known(draw() % m.known.size(), {}, /*now=*/false);
+  if (m.chance == 0 || static_cast<std::int64_t>(draw() % 1000) >= m.chance) return;
+  for (int tries = 0; tries < 64 && !m.known.empty(); ++tries) {  // most that were seen are dead
+    if (evict_known(draw() % m.known.size(), {}, /*now=*/false)) return;
   }
 }
 
@@ -164,6 +200,26 @@ void restore_all(const std::vector<at::Tensor>& tensors) {
     swapper().restore(storage_of(tensor));
     swapper().await(storage_of(tensor));
   }
+}
+
+// The copy alone, many times, without Python in between.
+void copy_many(const at::Tensor& target, const at::Tensor& source, std::int64_t times) {
+  const at::AutoDispatchBelowAutograd no_grad;
+  at::Tensor to = target;
+  for (std::int64_t i = 0; i < times; ++i) to.copy_(source, /*non_blocking=*/true);
+}
+
+// Evicts and restores `tensor` again and again, with the host's copy in `slab` if there is one.
+void swap_many(const at::Tensor& tensor, const std::optional<at::Tensor>& slab, std::int64_t times) {
+  Swapper& s = swapper();
+  s.slab = slab.value_or(at::Tensor());
+  c10::StorageImpl* const storage = storage_of(tensor);
+  for (std::int64_t i = 0; i < times; ++i) {
+    s.evict(storage);
+    s.restore(storage);
+    s.await(storage);
+  }
+  s.slab.reset();
 }
 
 std::vector<std::int64_t> op_counts() {  // this thread's first
@@ -204,6 +260,9 @@ TORCH_LIBRARY_FRAGMENT(outsize_probe, m) {
   m.def("evict_nanos() -> int[]", [] { return probe::swapper().evict_nanos; });
   m.def("restore_nanos() -> int[]", [] { return probe::swapper().restore_nanos; });
   m.def("op_counts() -> int[]", &probe::op_counts);
+  m.def("copy_many(Tensor target, Tensor source, int times) -> ()", &probe::copy_many);
+  m.def("swap_many(Tensor tensor, Tensor? slab, int times) -> ()", &probe::swap_many);
+  m.def("room(int bytes) -> ()", [](std::int64_t bytes) { probe::mode().room = bytes; });
   m.def("retries() -> int", [] { return probe::mode().retries; });
   m.def("count_away() -> int", [] { return static_cast<std::int64_t>(probe::swapper().count_away()); });
 }

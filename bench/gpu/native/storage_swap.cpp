@@ -1,4 +1,4 @@
-#include "storage_swap.h"
+#include "bench/gpu/native/storage_swap.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/StreamGuard.h>
@@ -88,8 +88,9 @@ void Swapper::evict(c10::StorageImpl* storage, bool now) {
                 c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage)), {}, {}};
   {
     const at::Tensor bytes = bytes_of(storage, device_);
-    away.host = at::empty({bytes.numel()},
-                          at::TensorOptions().dtype(at::kByte).pinned_memory(has_streams(device_)));
+    away.host = slab.defined() ? slab.narrow(0, 0, bytes.numel())
+                               : at::empty({bytes.numel()}, at::TensorOptions().dtype(at::kByte).pinned_memory(
+                                                                has_streams(device_)));
     const c10::StreamGuard guard(down_);
     away.host.copy_(bytes, /*non_blocking=*/true);
     away.copied.record(down_);

@@ -58,6 +58,8 @@ class Swapper {
 
   Release release = Release::kRecord;
   Pool pool = Pool::kCompute;
+  // Where the host's copy goes, instead of PyTorch's host allocator: for one storage at a time.
+  at::Tensor slab;
   bool guarded = true;  // an access to an evicted storage is to raise, with our message
   std::vector<std::int64_t> evict_nanos, restore_nanos;
 
