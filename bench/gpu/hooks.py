@@ -86,10 +86,9 @@ def _raises(work) -> str:
 
 
 def out_of_memory() -> dict:
-    """An op that found no memory: has it done anything? Does it run again after room was made?"""
+    """Does an op that found no memory run again after room was made?"""
     ops.configure(torch.empty(1, device="cuda"), False, False, True)
     facts: dict = {}
-    index = torch.arange(8192, device="cuda")
     left, right = (torch.randn(8192, 8192, device="cuda") for _ in range(2))
     expected = torch.matmul(left, right).cpu()
     torch.cuda.empty_cache()
@@ -103,33 +102,52 @@ def out_of_memory() -> dict:
     facts["matmul: away after"] = ops.count_away()
     del again
     facts["victims' bytes right"] = _right(victims)
-    ops.restore_all(victims)
-    # What an op leaves behind when it runs out of memory half way.
-    torch.cuda.empty_cache()
+    return {"rows": [{"fact": key, "value": str(value)} for key, value in facts.items()]}
+
+
+def half_way() -> dict:
+    """What an op leaves behind that runs out of memory at its first allocation, its second, and so on: with nothing
+    to spare, 64 MiB to spare, and so on until it runs."""
+    left, right = (torch.randn(8192, 8192, device="cuda") for _ in range(2))  # 256 MiB each
+    index = torch.arange(8192, device="cuda")
     mask = left > 0
-    filler: list = []
-    while _raises(lambda: filler.append(torch.empty(2 * MIB, dtype=torch.uint8, device="cuda"))) == "ran":
-        pass
-    generator = torch.cuda.default_generators[0]
-    state = generator.get_state()
-    facts["dropout"] = _raises(lambda: torch.nn.functional.dropout(left, 0.5))
-    facts["dropout: generator unmoved"] = torch.equal(generator.get_state(), state)
-    facts["rand"] = _raises(lambda: torch.rand(8192, 8192, device="cuda"))
-    facts["rand: generator unmoved"] = torch.equal(generator.get_state(), state)
     before = left.cpu()
+    generator = torch.cuda.default_generators[0]
+    rows = []
     for name, work in {
+        "dropout": lambda: torch.nn.functional.dropout(left, 0.5),
+        "rand": lambda: torch.rand(8192, 8192, device="cuda"),
+        "cross_entropy": lambda: torch.nn.functional.cross_entropy(left, index),
+        "softmax of a sum": lambda: torch.nn.functional.gelu(left + right).softmax(1),
         "index_put_ accumulating": lambda: left.index_put_((index,), right, accumulate=True),
         "cumsum_": lambda: left.cumsum_(1),
         "masked_scatter_": lambda: left.masked_scatter_(mask, right),
         "sort into": lambda: torch.sort(left, out=(left, torch.empty(0, dtype=torch.int64, device="cuda"))),
         "_foreach_sqrt": lambda: torch._foreach_sqrt([left, right]),
+        "addmm_": lambda: left.addmm_(right, right),
+        "index_put_ by a mask": lambda: left.index_put_((mask,), torch.zeros((), device="cuda")),
     }.items():
-        facts[name] = _raises(work)
-        if facts[name] != "ran":
-            facts[f"{name}: operand unchanged"] = torch.equal(left.cpu(), before)
-        left.copy_(before)  # where it ran
-    del filler
-    return {"rows": [{"fact": key, "value": str(value)} for key, value in facts.items()]}
+        state = generator.get_state()
+        failed, changed, moved = [], [], []
+        for spare in range(0, 4096, 64):
+            torch.cuda.set_per_process_memory_fraction(1.0)
+            torch.cuda.empty_cache()
+            _limit(torch.cuda.memory_reserved() // MIB + spare)
+            if _raises(work) == "ran":
+                break
+            failed.append(spare)
+            torch.cuda.set_per_process_memory_fraction(1.0)
+            if not torch.equal(left.cpu(), before):
+                changed.append(spare)
+            if not torch.equal(generator.get_state(), state):
+                moved.append(spare)
+            left.copy_(before)
+            generator.set_state(state)
+        torch.cuda.set_per_process_memory_fraction(1.0)
+        left.copy_(before)
+        rows.append({"op": name, "out of memory with MiB to spare": failed, "operand changed at": changed or "none",
+                     "generator moved at": moved or "none"})
+    return {"rows": rows}
 
 
 @triton.jit
@@ -169,7 +187,8 @@ def raw_reader(case: str) -> dict:
         work = lambda: compiled(x, weight)  # noqa: E731
     ops.set_mode(key == "key", 0, 512, False)
     good = work().clone()  # compiled and warm
-    ops.evict(x)
+    if "weight" not in reader:
+        ops.evict(x)
     ops.evict(weight)
     torch.cuda.synchronize()
     answer = _try(work, good)

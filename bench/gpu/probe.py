@@ -19,7 +19,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 MARK = "PROBE-RESULT "
-READERS = [f"{reader}, {guard}, {key}" for reader in ("triton", "compiled", "compiled with a product")
+READERS = [f"{reader}, {guard}, {key}" for reader in ("triton", "compiled", "compiled with a product", "compiled with the weight away")
            for guard, key in (("guard", "no key"), ("no guard", "no key"), ("guard", "key"))]
 # name -> (function, [arguments of each run]); runs of `fragmentation` and `raw_reader` go side by side
 SECTIONS: dict = {
@@ -27,6 +27,7 @@ SECTIONS: dict = {
     "threads": ("hooks", "threads", [{}]),
     "callback": ("hooks", "callback", [{}]),
     "out_of_memory": ("hooks", "out_of_memory", [{}]),
+    "half_way": ("hooks", "half_way", [{}]),
     "bandwidth": ("transfers", "bandwidth", [{"slab": False}, {"slab": True}]),
     "registration": ("transfers", "registration", [{}]),
     "host_time": ("swap", "host_time", [{}]),
@@ -136,6 +137,10 @@ def main() -> None:
     if options.build:
         print(build(options.build))
         return
+    import torch
+
+    if not torch.cuda.is_available():
+        parser.exit(2, "This PyTorch sees no NVIDIA card. --build works without one.\n")
     library = options.library or str(build(Path(tempfile.gettempdir()) / "outsize_probe_build"))
     figures = {"machine": _machine()}
     print(figures["machine"], flush=True)

@@ -52,15 +52,15 @@ class ProbeCallback : public c10::FreeMemoryCallback {
   }
 };
 
-// One of the driver's functions; `sample` only gives its type.
+// One of the driver's functions. Not linked against: the library comes with the driver.
 template <typename Function>
-Function* driver(const char* name, Function*) {
+Function* driver(const char* name) {
   static void* const library = dlopen("libcuda.so.1", RTLD_NOW);
   void* const found = library ? dlsym(library, name) : nullptr;
   TORCH_CHECK(found, "libcuda.so.1 has no ", name);
   return reinterpret_cast<Function*>(found);
 }
-#define DRIVER(name) driver(#name, &name)
+#define DRIVER(name) driver<decltype(name)>(#name)
 
 // Microseconds of each call of `work`, one after the other.
 template <typename Work>

@@ -69,8 +69,8 @@ void know(c10::StorageImpl* storage) {
   m.known.emplace_back(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage));
 }
 
-// Evicts `known[index]` unless it is one of `keep`, dead or away. The dead are forgotten.
-bool evict_known(std::size_t index, const std::unordered_set<c10::StorageImpl*>& keep, bool now) {
+// Evicts `known[index]` unless it is dead or away. The dead are forgotten.
+bool evict_known(std::size_t index, bool now) {
   Mode& m = mode();
   const auto storage = m.known[index].lock();
   if (!storage) {
@@ -79,13 +79,13 @@ bool evict_known(std::size_t index, const std::unordered_set<c10::StorageImpl*>&
     m.known.pop_back();
     return false;
   }
-  if (keep.count(storage.get()) || !swapper().can_take(*storage)) return false;
+  if (!swapper().can_take(*storage)) return false;
   swapper().evict(storage.get(), now);
   return true;
 }
 
-void evict_all_but(const std::unordered_set<c10::StorageImpl*>& keep) {
-  for (std::size_t i = mode().known.size(); i-- > 0;) evict_known(i, keep, /*now=*/true);
+void evict_all() {
+  for (std::size_t i = mode().known.size(); i-- > 0;) evict_known(i, /*now=*/true);
 }
 
 std::unordered_set<c10::StorageImpl*> storages_of(const std::vector<c10::IValue>& operands) {
@@ -136,6 +136,10 @@ void with_room(const std::unordered_set<c10::StorageImpl*>& keep, Work work) {
   }
 }
 
+void know_results(std::size_t count, const torch::jit::Stack& stack) {
+  for_each_storage(stack.data() + (stack.size() - count), count, know);
+}
+
 void run_boxed(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey);
   Mode& m = mode();
@@ -148,6 +152,7 @@ void run_boxed(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::j
       restore_operands({stack->end() - static_cast<std::ptrdiff_t>(count), stack->end()});
     }
     op.redispatchBoxed(below, stack);
+    if (depth > 0) know_results(schema.returns().size(), *stack);
     return;
   }
   struct Depth {
@@ -167,12 +172,11 @@ void run_boxed(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::j
     stack->insert(stack->end(), operands.begin(), operands.end());
     op.redispatchBoxed(below, stack);
   });
-  const std::size_t results = schema.returns().size();
+  know_results(schema.returns().size(), *stack);
   const c10::impl::ExcludeDispatchKeyGuard out(kKey);
-  for_each_storage(stack->data() + (stack->size() - results), results, know);
   if (m.chance == 0 || static_cast<std::int64_t>(draw() % 1000) >= m.chance) return;
   for (int tries = 0; tries < 64 && !m.known.empty(); ++tries) {  // most that were seen are dead
-    if (evict_known(draw() % m.known.size(), {}, /*now=*/false)) return;
+    if (evict_known(draw() % m.known.size(), /*now=*/false)) return;
   }
 }
 
@@ -236,7 +240,7 @@ std::vector<std::int64_t> op_counts() {  // this thread's first
 bool evict_on_cache_miss() {
   const c10::impl::ExcludeDispatchKeyGuard out(kKey);
   const std::size_t before = swapper().count_away();
-  evict_all_but({});
+  evict_all();
   return swapper().count_away() > before;
 }
 

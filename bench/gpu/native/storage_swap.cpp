@@ -85,7 +85,7 @@ void Swapper::evict(c10::StorageImpl* storage, bool now) {
   used.record(compute);
   used.block(down_);
   Away away{c10::weak_intrusive_ptr<c10::StorageImpl>(
-                c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage)), {}, {}};
+                c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage)), {}, {}, guarded};
   {
     const at::Tensor bytes = bytes_of(storage, device_);
     away.host = slab.defined() ? slab.narrow(0, 0, bytes.numel())
@@ -113,12 +113,11 @@ void Swapper::evict(c10::StorageImpl* storage, bool now) {
 }
 
 void Swapper::restore(c10::StorageImpl* storage) {
-  const auto found = away_.find(storage);
-  if (found == away_.end()) return;
+  if (away_.count(storage) == 0) return;
   const auto start = Clock::now();
   const at::AutoDispatchBelowAutograd no_grad;
   const c10::Stream compute = streams_.getStream(device_);
-  c10::DataPtr block;
+  c10::DataPtr block;  // a free-memory callback may evict others while this is sought
   if (pool == Pool::kCompute) {
     block = storage->allocator()->allocate(storage->nbytes());
     Fence queued;  // kernels that are queued may still use what this block was before
@@ -130,33 +129,34 @@ void Swapper::restore(c10::StorageImpl* storage) {
   }
   // The stream that does not own the block must be on record before it can be freed.
   streams_.recordDataPtrOnStream(block, pool == Pool::kCompute ? up_ : compute);
-  found->second.copied.block(up_);
-  if (guarded) clear_guard(*storage);
+  const Away away = std::move(away_.at(storage));
+  away_.erase(storage);
+  away.copied.block(up_);
+  if (away.guarded) clear_guard(*storage);
   storage->set_data_ptr(std::move(block));
   Fence ready;
   {
     const at::Tensor bytes = bytes_of(storage, device_);
     const c10::StreamGuard guard(up_);
-    bytes.copy_(found->second.host, /*non_blocking=*/true);
+    bytes.copy_(away.host, /*non_blocking=*/true);
     ready.record(up_);
   }
-  away_.erase(found);
-  coming_.insert_or_assign(storage, std::move(ready));
+  coming_.insert_or_assign(storage, Coming{away.storage, std::move(ready)});
   restore_nanos.push_back(since(start));
 }
 
 void Swapper::await(c10::StorageImpl* storage) {
   const auto found = coming_.find(storage);
   if (found == coming_.end()) return;
-  found->second.block(streams_.getStream(device_));
+  found->second.ready.block(streams_.getStream(device_));
   coming_.erase(found);
 }
 
 void Swapper::sweep() {
-  held_.remove_if([](const Held& held) { return held.copied.passed(); });
-  for (auto it = away_.begin(); it != away_.end();) {
-    it = it->second.storage.expired() ? away_.erase(it) : std::next(it);
-  }
+  while (!held_.empty() && held_.front().copied.passed()) held_.pop_front();
+  if (++evictions_ % 256 != 0) return;
+  std::erase_if(away_, [](const auto& entry) { return entry.second.storage.expired(); });
+  std::erase_if(coming_, [](const auto& entry) { return entry.second.storage.expired(); });
 }
 
 Swapper& swapper(std::optional<c10::Device> device) {

@@ -9,8 +9,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <cstdint>
-#include <list>
-#include <mutex>
+#include <deque>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -43,17 +42,18 @@ class Swapper {
 
   // Whether `storage` is one whose bytes can be taken: the allocator's own, on this device, here.
   bool can_take(const c10::StorageImpl& storage) const;
-  bool is_away(c10::StorageImpl* storage) const { return away_.count(storage) != 0; }
   std::size_t count_away() const { return away_.size(); }
 
   // Copies the bytes out behind what the current stream has queued, and gives the block back.
-  // `now`: waits for the copy, so that the block is free at return.
+  // `now`: waits for the copy, and gives the block back then, whatever `release` says. A block that came back by
+  // `restore` has a second stream on record either way: the allocator frees it when that has passed, too.
   void evict(c10::StorageImpl* storage, bool now = false);
   // Brings the bytes back; whoever uses them calls `await` first, on the stream of the use.
   // Throws what the allocator throws, with the storage still away.
   void restore(c10::StorageImpl* storage);
   void await(c10::StorageImpl* storage);
-  // Forgets storages that died while they were away; lets go of blocks whose copies have passed.
+  // Lets go of blocks whose copies have passed, which they do in the order of their evictions; and now and then
+  // forgets the storages that died.
   void sweep();
 
   Release release = Release::kRecord;
@@ -68,6 +68,11 @@ class Swapper {
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;
     at::Tensor host;
     Fence copied;
+    bool guarded = false;
+  };
+  struct Coming {
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;
+    Fence ready;
   };
   struct Held {
     c10::DataPtr block;
@@ -78,8 +83,9 @@ class Swapper {
   c10::impl::VirtualGuardImpl streams_;
   c10::Stream down_, up_;
   std::unordered_map<c10::StorageImpl*, Away> away_;
-  std::unordered_map<c10::StorageImpl*, Fence> coming_;
-  std::list<Held> held_;
+  std::unordered_map<c10::StorageImpl*, Coming> coming_;
+  std::deque<Held> held_;
+  std::size_t evictions_ = 0;
 };
 
 // The one of this process; made for `device` at the first call.
