@@ -1,4 +1,4 @@
-// The one clock of this platform: CLOCK_MONOTONIC, in nanoseconds. Any thread.
+// The clocks of this platform, in nanoseconds. Any thread.
 #pragma once
 
 #include <ctime>
@@ -7,10 +7,18 @@
 
 namespace outsize::host {
 
+// The one by which things are timed.
 inline Nanos monotonic_now() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
   return static_cast<Nanos>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
+
+// What this process has used of the processors, all threads together: stands while it is stopped. A system call.
+inline Nanos processors_used() {
+  timespec used{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+  return static_cast<Nanos>(used.tv_sec) * 1'000'000'000 + used.tv_nsec;
 }
 
 }  // namespace outsize::host

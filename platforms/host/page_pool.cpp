@@ -70,14 +70,31 @@ std::optional<PageRange> PagePool::addresses(Bytes bytes) {
   return space_.take(bytes);
 }
 
-// What stands still for long, as a stopped program does, counts as a short while only.
+void PagePool::forget_prices() {
+  ran_ = remade_ = 0;
+  dear_ = 0;
+  keeps_small_ = false;
+}
+
+// Between two takes may lie a long op, or a time in which the program was stopped: where it is long the processors'
+// time tells. That is a system call, and so not asked for at every take.
 void PagePool::look_at_the_clock() {
-  constexpr Nanos kPause = 250'000'000, kWindow = 6'000'000'000, kShare = 16;
-  const Nanos now = clock_();
-  ran_ += std::min(now - std::exchange(seen_, now), kPause);
+  constexpr Nanos kPause = 250'000'000, kOften = 50'000'000, kWindow = 6'000'000'000, kShare = 16;
+  constexpr int kInARow = 3;  // one bad window may be somebody else's doing
+  const Nanos now = clock_(), gone = now - std::exchange(seen_, now);
+  Nanos ran = std::min(gone, kPause);
+  if (now - asked_ > kOften) {
+    const Nanos used = used_();
+    const Nanos busy = used - std::exchange(used_seen_, used);
+    if (asked_ > 0 && gone > kPause) ran = std::clamp(busy, kPause, gone);
+    asked_ = now;
+  }
+  ran_ += ran;
   if (ran_ < kWindow) return;
-  // Where mremap moves pages every piece is a mapping, and of these there may be so many only.
-  keeps_small_ = remade_ > ran_ / kShare && mover_.kind() != PageMover::Kind::kSignal;
+  dear_ = remade_ > ran_ / kShare ? dear_ + 1 : 0;
+  // Where mremap moves pages every piece is a mapping, and of these there may be so many only. Where pages are
+  // copied, each one is made anew, the small ones as well.
+  keeps_small_ = dear_ >= kInARow && mover_.kind() == PageMover::Kind::kUserfaultfdMove;
   ran_ = remade_ = 0;
 }
 
@@ -127,11 +144,13 @@ Status PagePool::fill(const PageRange& range) {
   Result<Bytes> done = fill_whole(range.address, whole);
   if (!done) return done.error();
   const Bytes missing = whole - *done;
-  const bool remakes = missing > 0 && bytes_ > 0 && present_ + missing > limit_;
+  // Of these so many take the place of warm ones.
+  const Bytes in_place = std::min({missing, bytes_, std::max<Bytes>(present_ + missing - limit_, 0)});
+  const bool remakes = in_place > 0;
   if (remakes && keeps_small_) return fill_rest(range.address + *done, range.bytes - *done);
   const Nanos began = remakes ? clock_() : 0;
   if (Status status = fresh(range.address + *done, missing); !status) return status;
-  if (remakes) remade_ += clock_() - began;
+  if (remakes) remade_ += (clock_() - began) * (in_place / kPageBytes) / (missing / kPageBytes);
   return fill_rest(range.address + whole, range.bytes - whole);
 }
 

@@ -55,8 +55,8 @@ class AddressSpace {
 class PagePool {
  public:
   using Clock = Nanos (*)();
-  PagePool(AddressSpace& space, PageMover& mover, Clock clock = monotonic_now)
-      : space_(space), mover_(mover), clock_(clock) {}
+  PagePool(AddressSpace& space, PageMover& mover, Clock clock = monotonic_now, Clock used = processors_used)
+      : space_(space), mover_(mover), clock_(clock), used_(used) {}
 
   // A range of exactly `bytes` with pages present, contents unspecified: a warm one of that size, else
   // (below a chunk) a part of a larger or the whole of a smaller one, else a new address range; what is
@@ -70,6 +70,8 @@ class PagePool {
   void give_back(const PageRange& range);
   // Fresh pages take the place of pooled ones rather than make more than `bytes` present.
   void set_limit(Bytes bytes) { limit_ = bytes; }
+  // Another program begins: what the last one taught of the price of huge pages is forgotten.
+  void forget_prices();
   // Gives pooled pages back so that `bytes` more can be present within the limit, as far as they go.
   void make_way(Bytes bytes);
   // Gives pages back to the system until at most `keep` stay.
@@ -80,7 +82,7 @@ class PagePool {
   Bytes present() const { return present_; }
   Bytes present_peak() const { return present_peak_; }
   Bytes made() const { return made_; }  // fresh ones, ever
-  bool keeps_small() const { return keeps_small_; }  // small pages are not given up for huge ones any more
+  bool keeps_small() const { return keeps_small_; }  // they are not given up for huge ones any more
   // Pages that joined or left without passing the pool (adopted memory).
   void add_present(Bytes bytes);
   void reset_peak() { present_peak_ = present_; }
@@ -117,9 +119,11 @@ class PagePool {
   Bytes made_ = 0;
   Bytes filled_ = 0;  // of the range being filled
   Bytes limit_ = std::numeric_limits<Bytes>::max() / 2;
-  Clock clock_;
-  Nanos seen_ = 0, ran_ = 0;  // by the clock, at the last take; how long the program ran of late,
-  Nanos remade_ = 0;          // and how much of that went into huge pages in place of small ones
+  Clock clock_, used_;
+  Nanos seen_ = 0;                         // by the clock, at the last take
+  Nanos asked_ = 0, used_seen_ = 0;        // when the processors' time was last asked for, and what it was
+  Nanos ran_ = 0, remade_ = 0;             // how long the program ran of late, and how long it made huge pages
+  int dear_ = 0;                           // so often in a row that was too long
   bool keeps_small_ = false;
 };
 

@@ -127,6 +127,7 @@ Status Runtime::Impl::start(const RuntimeOptions& wanted) {
     engine->set_log(log.get());
   }
   pool->set_limit(options.budget);
+  pool->forget_prices();
   pool->reset_peak();
   process_peak = resident_size.read();
   stall = verify = 0;
