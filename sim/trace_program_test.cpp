@@ -138,7 +138,7 @@ TEST_F(TraceProgramTest, OnAnotherDeviceOpsTakeTheTimeOfItsRoofline) {
 
 TEST_F(TraceProgramTest, SmallStoragesShareExtentsWithTheirLike) {
   op(1, {});
-  const auto soon = birth(100), later = birth(kSharedBytes / 4), soon_too = birth(100);
+  const auto soon = birth(100), later = birth(kLargeBytes / 2), soon_too = birth(100);
   end(1);
   death(soon), death(soon_too);
   for (int i = 0; i < 3; ++i) put(event(Event::Kind::kStep));

@@ -55,7 +55,7 @@ inline constexpr Bytes kPageBytes = 4 * kKiB;
 inline constexpr Bytes kChunkBytes = 2 * kMiB;
 // A storage of at least kLargeBytes owns an extent; smaller ones share extents of kSharedBytes
 // (docs/adr/0006-small-storage-extents.md).
-inline constexpr Bytes kLargeBytes = 256 * kKiB;
+inline constexpr Bytes kLargeBytes = 64 * kKiB;
 inline constexpr Bytes kSharedBytes = 512 * kKiB;
 
 constexpr Bytes round_up(Bytes value, Bytes unit) { return (value + unit - 1) / unit * unit; }

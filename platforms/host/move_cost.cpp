@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kExtents = 8;  // twice as many as there is room for: every op waits for a read
 constexpr int kRoundsMax = 33;
-constexpr Bytes kTiny = kLargeBytes, kPart = kChunkBytes / 2;    // of small pages ...
+constexpr Bytes kTiny = 256 * kKiB, kPart = kChunkBytes / 2;    // of small pages (four are the least budget) ...
 constexpr Bytes kSmall = kChunkBytes, kLarge = 2 * kChunkBytes;  // ... and of huge ones, one call of the system each
 
 Nanos time_of(clockid_t clock) {

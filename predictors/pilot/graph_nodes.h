@@ -1,6 +1,7 @@
 // The nodes of autograd's graph that this step has made, by their numbers: what made each of them; told op by op.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -14,18 +15,31 @@ class GraphNodes {
  public:
   static constexpr std::size_t kMax = 1U << 20;
 
-  // Numbers are told in ascending order; what is too far from the first is forgotten.
-  void keep(std::uint32_t number, Maker maker) {
-    if (makers_.empty()) first_ = number;
+  // By that op. Numbers are told in ascending order; what is too far from the first is forgotten.
+  void keep(std::uint32_t number, Maker maker, std::uint64_t op = 0) {
+    if (made_.empty()) first_ = number;
     const std::size_t index = number - first_;
     if (index >= kMax) return;
-    if (index >= makers_.size()) makers_.resize(index + 1, kNone);
-    makers_[index] = maker;
+    if (index >= made_.size()) made_.resize(index + 1);
+    made_[index] = {maker, op};
   }
   // kNone where nobody made it.
   Maker find(std::uint32_t number) const {
     const std::size_t index = number - first_;
-    return index < makers_.size() ? makers_[index] : kNone;
+    return index < made_.size() ? made_[index].maker : kNone;
+  }
+  // The op that made it; 0 where nobody knows.
+  std::uint64_t op_of(std::uint32_t number) const {
+    const std::size_t index = number - first_;
+    return index < made_.size() ? made_[index].op : 0;
+  }
+  // The latest that this maker made before `number`, of those near; 0: of all.
+  std::uint32_t before(std::uint32_t number, Maker maker) const {
+    const std::size_t end = std::min<std::size_t>(number == 0 ? made_.size() : number - first_, made_.size());
+    for (std::size_t i = end; i > 0 && end - i < kLooks; --i) {
+      if (made_[i - 1].maker == maker) return first_ + static_cast<std::uint32_t>(i - 1);
+    }
+    return 0;
   }
 
   // An op begins, before whose own node that one comes next: the op that stood there last made a node if the number is
@@ -49,24 +63,32 @@ class GraphNodes {
   template <class TokenOf>
   Turn turn(std::uint32_t running, const TokenOf& token_of) {
     const Maker maker = running == 0 ? kNone : find(running);
+    if (running == 0 || maker != kNone) turn_ = running;
     return {maker == kNone ? Token{0} : token_of(maker), std::exchange(running_, running) != running};
   }
   Maker whose_turn() const { return find(running_); }
   std::uint32_t running() const { return running_; }
+  // The latest that somebody made, since backward began; 0 in forward.
+  std::uint32_t latest_turn() const { return turn_; }
 
   // The step has ended.
   void clear() {
-    makers_.clear();
+    made_.clear();
     placed_ = kNone;
-    running_ = 0;
+    running_ = turn_ = 0;
   }
-  std::size_t capacity() const { return makers_.capacity(); }
+  std::size_t capacity() const { return made_.capacity(); }
 
  private:
-  std::uint32_t first_ = 0;
-  std::uint32_t next_ = 0, running_ = 0;  // as the latest op had them that had any
+  std::uint32_t first_ = 1;
+  std::uint32_t next_ = 0, running_ = 0, turn_ = 0;  // as the latest op had them that had any
   Maker placed_ = kNone;                  // that op, in this step
-  std::vector<Maker> makers_;  // by number, from the first on
+  static constexpr std::size_t kLooks = 256;
+  struct Made {
+    Maker maker = kNone;
+    std::uint64_t op = 0;
+  };
+  std::vector<Made> made_;  // by number, from the first on
 };
 
 }  // namespace outsize::pilot

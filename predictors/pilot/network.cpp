@@ -47,6 +47,32 @@ ThingId Network::birth(NodeId id, std::size_t order, Bytes bytes) {
   return node.births[order];
 }
 
+void Network::is_of(NodeId id, std::uint32_t kind, IdiomClass idiom) {
+  Node& node = nodes_[id];
+  if (node.kin != kNobody && node.kind == kind && node.idiom == idiom) return;
+  node.kind = kind;
+  node.idiom = idiom;
+  const auto [at, fresh] = kin_of_.try_emplace(kind, static_cast<std::uint32_t>(kin_.size()));
+  if (fresh) kin_.push_back(1);
+  node.kin = at->second;
+  node.scale = kin_[node.kin];
+}
+
+void Network::took(NodeId id, Nanos nanos) {
+  Node& node = nodes_[id];
+  if (node.kin == kNobody) return;
+  float& kin = kin_[node.kin];
+  // Waits are in it, where there were any: so one long time says little.
+  const Nanos expected = std::max<Nanos>(time_of(node), 1);
+  const bool fresh = node.time == 0;
+  node.time = fresh ? nanos : node.time + (std::min(nanos, 4 * node.time) - node.time) / 4;
+  node.scale = kin;
+  if (fresh) return;
+  constexpr float kMost = 1 << 20;
+  const float by = static_cast<float>(std::clamp(nanos, expected / 4, 4 * expected)) / static_cast<float>(expected);
+  kin = std::clamp(kin * (1 + (by - 1) / 4), 1 / kMost, kMost);
+}
+
 // One that stands for both.
 ThingId Network::either(ThingId known, ThingId other) {
   if (known == other) return known;

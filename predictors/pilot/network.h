@@ -44,6 +44,8 @@ struct Node {
   Token token = 0;
   Token relative = 0;            // without its anchor (Tokens::relative); 0 of an anchor
   Nanos time = 0;                // until the next op
+  float scale = 1;               // of its kin, then
+  std::uint32_t kin = kNobody;   // all nodes of its kind
   std::vector<ThingId> uses;     // distinct, in operand order; as many as ever were, of which now
   std::uint32_t used = 0;        // are used, or were before they had no name
   std::vector<ThingId> births;   // as many as ever were, of which the last time
@@ -81,6 +83,15 @@ class Network {
     const std::vector<Way>& ways = nodes_[before].ways;
     if (!ways.empty() && nodes_[ways[0].to].token == token) return ways[0].to;
     return node(token, backward, relative);
+  }
+  // What such an op is.
+  void is_of(NodeId node, std::uint32_t kind, IdiomClass idiom);
+  // How long it took.
+  void took(NodeId node, Nanos nanos);
+  // How long it will take: as the last time, and as ops of its kind fared since. So a larger sample shows while it runs.
+  Nanos time_of(const Node& node) const {
+    if (node.kin == kNobody) return node.time;
+    return static_cast<Nanos>(static_cast<float>(node.time) * (kin_[node.kin] / node.scale));
   }
   void used_forward(ThingId thing) { things_[thing].forward = true; }
   // kNobody where there are too many.
@@ -141,6 +152,8 @@ class Network {
   static constexpr Token kTooMany = 0;
 
   std::vector<Node> nodes_;
+  std::vector<float> kin_;      // how much longer they took than when they were seen first
+  std::unordered_map<std::uint32_t, std::uint32_t> kin_of_;  // by kind of op
   std::vector<ThingId> grown_;  // scratch
   std::vector<Thing> things_;
   std::unordered_map<Token, NodeId> index_;

@@ -53,6 +53,25 @@ TEST(PilotNetwork, ATokenIsOneNode) {
   EXPECT_EQ(network.nodes(), 2U);
 }
 
+TEST(PilotNetwork, AnOpIsTakenToFareAsItsKindHasFaredSince) {
+  constexpr std::uint32_t kKind = 5, kOther = 6;
+  constexpr NodeId kNodes = 40;
+  Network network;
+  for (NodeId id = 0; id <= kNodes; ++id) {
+    ASSERT_EQ(network.node(id + 1, false), id);
+    EXPECT_EQ(network.time_of(network[id]), 0);
+    network.is_of(id, id < kNodes ? kKind : kOther, kNoIdiomClass);
+    network.took(id, 1000);
+  }
+  const Node &last = network[kNodes - 1], &other = network[kNodes];
+  EXPECT_EQ(network.time_of(last), 1000);
+  for (NodeId id = 0; id + 1 < kNodes; ++id) network.took(id, 3000);  // a larger sample
+  EXPECT_NEAR(static_cast<double>(network.time_of(last)), 3000, 300);
+  EXPECT_EQ(network.time_of(other), 1000);
+  network.took(0, Nanos{1} << 50);  // a wait
+  EXPECT_LT(network.time_of(last), 6000);
+}
+
 TEST(PilotNetwork, WhatLastsIsOneThingByItsRole) {
   Network network;
   const ThingId weight = network.lasting(7);

@@ -44,9 +44,7 @@ ThingId PilotPredictor::thing_of(ExtentId id) {
 void PilotPredictor::end_op(Nanos now) {
   Node& node = network_[running_];
   if (running_ != step_node_) {
-    // Waits are in it, where there were any: so one long time says little.
-    const Nanos took = std::max<Nanos>(now - began_, 1);
-    node.time = node.time == 0 ? took : node.time + (std::min(took, 4 * node.time) - node.time) / 4;
+    network_.took(running_, std::max<Nanos>(now - began_, 1));
     base_.weigh(mark_of(node.idiom), node.time);
     base_of_run_.weigh(mark_of(node.idiom), node.time);
   }
@@ -65,7 +63,7 @@ void PilotPredictor::end_graph_node(std::uint32_t next) {
   network_[ended.maker].made = ended.made;
   const ThingId thing = ended.made ? network_.graph_node(ended.maker) : kNobody;
   if (thing == kNobody) return;
-  graph_.keep(ended.number, ended.maker);
+  graph_.keep(ended.number, ended.maker, ops_);
   instances_.push(thing, {ops_, ended.number, false, true});
 }
 
@@ -97,7 +95,7 @@ void PilotPredictor::on_op(const OpEvent& op) {
     Seen& s = seen(id);
     const Position gap = ops_ - std::exchange(s.used_at, ops_);
     if (shared(id)) {
-      shared_.use(id, ops_);
+      uses_.use(ops_, id, kNobody);
       sharing_.push_back({id, gap > Plan::kToldAgain});
     } else {
       operands_.push_back(id);
@@ -108,8 +106,7 @@ void PilotPredictor::on_op(const OpEvent& op) {
   const Turn turn = graph_.turn(running_node(op.graph), [this](NodeId maker) { return network_[maker].token; });
   const Token token = tokens_.on_op(kind_of(op.site), operands_, op.in_backward, turn);
   const NodeId node = network_.node_after(running_, token, op.in_backward, tokens_.relative());
-  network_[node].idiom = idiom_class_of(op.site);
-  network_[node].kind = static_cast<std::uint32_t>(kind_of(op.site));
+  network_.is_of(node, static_cast<std::uint32_t>(kind_of(op.site)), idiom_class_of(op.site));
   if (judging_) {
     ++known_.ops;
     known_.known += node < model_nodes_ ? 1 : 0;
@@ -132,6 +129,7 @@ void PilotPredictor::use(NodeId node, bool backward) {
     if (thing == kNobody) continue;
     if (planned && !plan_.foresees(id)) ++surprises_;
     things_.push_back(thing);
+    uses_.use(ops_, id, thing);
     if (network_.thing(thing).role == kNoRole) continue;
     instances_.touch(thing);
     if (backward) {
@@ -186,7 +184,7 @@ void PilotPredictor::correct() {
 }
 
 Plan::World PilotPredictor::world() {
-  return {network_, tokens_, *table_, sample_, instances_, chooser_, shared_, habits_, step_node_, ops_, base_type_};
+  return {network_, tokens_, *table_, sample_, instances_, chooser_, uses_, habits_, graph_, step_node_, ops_, base_type_};
 }
 
 void PilotPredictor::make_plan(bool begins) {
@@ -234,24 +232,32 @@ void PilotPredictor::on_birth(ExtentId id, Bytes bytes) {
   alive_peak_ = std::max(alive_peak_, alive_);
   if (shared(id)) {
     pooled_ += bytes;
+    uses_.use(ops_, id, kNobody);
     return;
   }
   tokens_.on_birth(id, bytes);
   if (running_ == step_node_) return;
   s.transient = true;
   s.thing = network_.birth(running_, births_, bytes);
+  if (s.thing != kNobody) uses_.use(ops_, id, s.thing);
   if (s.thing != kNobody) instances_.push(s.thing, {ops_, id, false, !network_[running_].backward});
   if (on_plan_) plan_.bear(id, births_);
   if (s.thing != kNobody) ++births_;
 }
 
+bool PilotPredictor::on_share(ExtentId id) {
+  for (PilotPredictor& blank : blank_) blank.on_share(id);
+  uses_.use(ops_, id, kNobody);
+  return false;
+}
+
 void PilotPredictor::on_death(ExtentId id, Bytes bytes) {
   for (PilotPredictor& blank : blank_) blank.on_death(id, bytes);
   Seen& s = seen(id);
+  uses_.die(id);
   alive_ -= bytes;
   if (shared(id)) {
     pooled_died_ += bytes;
-    shared_.die(id);
     habits_.die(id);
   } else {
     const ThingId thing = thing_of(id);
@@ -271,7 +277,7 @@ void PilotPredictor::on_step(Nanos now) {
   backward_ = false;
   tokens_.on_step();
   instances_.clear();
-  shared_.clear();
+  uses_.clear();
   graph_.clear();
   trail_.begin_sample();
   ++step_;
@@ -321,7 +327,7 @@ void PilotPredictor::forget_network() {
   trail_ = Trail{};
   plan_ = Plan{};
   instances_.clear();
-  shared_.clear();
+  uses_.clear();
   habits_.clear();
   gaps_.clear();
   graph_.clear();

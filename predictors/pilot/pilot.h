@@ -51,6 +51,7 @@ class PilotPredictor final : public Predictor {
   void on_death(ExtentId id, Bytes bytes) override;
   void on_step(Nanos now) override;
   void on_sample(std::span<const std::int64_t> sample) override;
+  bool on_share(ExtentId id) override;
   Position position() const override { return ops_; }
   Position next_use(ExtentId id) const override;
   bool wanted_at_once(ExtentId id) const override {
@@ -62,7 +63,7 @@ class PilotPredictor final : public Predictor {
   bool take_rekeyed() override { return std::exchange(rekeyed_, false); }
   Bytes table_bytes() const override {
     const Bytes blank = blank_.empty() ? 0 : blank_.front().table_bytes();
-    return network_.table_bytes() + chooser_.table_bytes() + shared_.bytes() + habits_.bytes() + gaps_.bytes() + blank;
+    return network_.table_bytes() + chooser_.table_bytes() + uses_.bytes() + habits_.bytes() + gaps_.bytes() + blank;
   }
 
   bool from_start() const override { return from_start_; }
@@ -118,13 +119,13 @@ class PilotPredictor final : public Predictor {
   PilotOptions options_;
   Tokens tokens_;
   Network network_;
-  SharedSpans shared_;
+  StepUses uses_;
   SharedHabits habits_;
   GapTable gaps_;                  // by thing
   Instances instances_;
   Trail trail_;
   Sample sample_;
-  GraphNodes<NodeId, kNobody> graph_;
+  MadeNodes graph_;
   BaseTypeScale base_, base_of_run_;  // of all that was learnt; of this run
   BaseType base_type_ = BaseType::kPlain;  // of this run's network, as far as it is known: until a step ends, the model's
   Chooser chooser_;

@@ -21,19 +21,47 @@ std::uint32_t Plan::object_of(ExtentId id) {
 }
 
 // What will be meant by `thing`; kNone where there will be none.
-std::uint32_t Plan::resolve(const World& world, ThingId thing) {
+Plan::Found Plan::resolve(const World& world, ThingId thing) {
   if (const Role role = world.network.thing(thing).role; role != kNoRole) {
     const ExtentId id = world.tokens.holder(role);
-    return id == kNoExtent ? kNone : object_of(id);
+    return {id == kNoExtent ? kNone : object_of(id), thing};
   }
-  const Instance* const is = meant(world.network, world.instances, thing).instance;
-  if (is == nullptr) return kNone;
-  return is->planned ? is->object : object_of(is->object);
+  if (const StepUses::Use* const use = saved(world, thing)) return {object_of(use->id), use->thing, use->id};
+  const Meant latest = meant(world.network, world.instances, thing);
+  if (latest.instance == nullptr) return {};
+  const Instance& is = *latest.instance;
+  return {is.planned ? is.object : object_of(is.object), latest.thing};
+}
+
+// What is meant by it, if the op whose gradient is made worked on such a thing or bore it; else null.
+const StepUses::Use* Plan::saved(const World& world, ThingId thing) const {
+  const std::vector<ThingId>& among = world.network.thing(thing).among;
+  for (const StepUses::Use& use : saved_) {
+    if (use.thing == kNobody || !world.uses.alive(use)) continue;
+    if (use.thing == thing || std::find(among.begin(), among.end(), use.thing) != among.end()) return &use;
+  }
+  return nullptr;
+}
+
+void Plan::take_turn(const World& world, const Node& node) {
+  if (node.backward && node.returns_to == kNobody) return;  // it goes on
+  saved_ = {};
+  if (!node.backward) {
+    turn_ = 0;
+    return;
+  }
+  const Instance* const made = world.instances.top(node.returns_to);
+  if (made != nullptr && made->planned) return;
+  const bool first = made != nullptr && (turn_ == 0 || made->object < turn_);
+  const std::uint32_t number = first ? made->object : world.graph.before(turn_, world.network.thing(node.returns_to).node);
+  if (number == 0) return;
+  turn_ = number;
+  saved_ = world.uses.of(world.graph.op_of(number));
 }
 
 void Plan::use(const World& world, const Node& node) {
   for (const ThingId thing : node.uses_now()) {
-    const std::uint32_t object = resolve(world, thing);
+    const std::uint32_t object = resolve(world, thing).object;
     if (object != kNone) record_.accesses.push_back(object);
     if (world.network.thing(thing).role == kNoRole) continue;
     world.instances.touch(thing);
@@ -47,9 +75,9 @@ void Plan::use(const World& world, const Node& node) {
 void Plan::use_shared(const World& world, NodeId id, const Node& node) {
   world.habits.at(id, [&](ExtentId extent) { tell_shared(extent); });
   if (node.returns_to == kNobody) return;
-  const Instance* const made = world.instances.top(node.returns_to);
-  if (made == nullptr || made->planned) return;
-  world.shared.at(made->since, [&](ExtentId extent) { tell_shared(extent); });
+  for (const StepUses::Use& use : saved_) {
+    if (use.thing == kNobody && world.uses.alive(use)) tell_shared(use.id);
+  }
 }
 
 // Once in a while: it stays that long.
@@ -81,12 +109,12 @@ void Plan::change(const World& world, const Node& node, std::uint32_t op) {
   }
   record_.ops[op].death_bytes += node.pooled_died;
   for (const ThingId thing : node.deaths_now()) {
-    const std::uint32_t object = resolve(world, thing);
-    if (object == kNone || record_.objects[object].death_op != kNone) continue;
-    record_.objects[object].death_op = op;
-    record_.ops[op].death_bytes += bytes_of(world, object);
-    const Meant dead = meant(world.network, world.instances, thing);
-    if (dead.instance != nullptr && world.network.thing(dead.thing).role == kNoRole) world.instances.pop(dead.thing);
+    const Found dead = resolve(world, thing);
+    if (dead.object == kNone || record_.objects[dead.object].death_op != kNone) continue;
+    record_.objects[dead.object].death_op = op;
+    record_.ops[op].death_bytes += bytes_of(world, dead.object);
+    if (dead.saved != kNoExtent) world.instances.remove(dead.thing, dead.saved);
+    else if (world.network.thing(dead.thing).role == kNoRole) world.instances.pop(dead.thing);
   }
 }
 
@@ -103,6 +131,8 @@ void Plan::begin(const World& world, NodeId running, bool begins, Position next)
   record_.ops.push_back({});
   nodes_.push_back(running);
   const Node& node = world.network[running];
+  turn_ = node.backward ? world.graph.latest_turn() : 0;
+  saved_ = world.uses.of(world.graph.op_of(turn_));
   if (begins) change(world, node, 0);
   make_graph_node(world, node, 0);
 }
@@ -119,12 +149,13 @@ Nanos Plan::add(const World& world, NodeId id, Nanos at) {
                          static_cast<std::uint32_t>(record_.births.size()), 0});
   nodes_.push_back(id);
   world.instances.run(id);
+  take_turn(world, node);
   use_shared(world, id, node);
   if (node.returns_to != kNobody) world.instances.pop(node.returns_to);
   use(world, node);
   change(world, node, op);
   make_graph_node(world, node, op);
-  return at + std::max<Nanos>(node.time, 1);
+  return at + std::max<Nanos>(world.network.time_of(node), 1);
 }
 
 void Plan::make(const World& world, Trail trail, NodeId running, bool begins, Position next, std::uint32_t ops) {
@@ -132,7 +163,7 @@ void Plan::make(const World& world, Trail trail, NodeId running, bool begins, Po
   static const Sample kNoSample;
   world.instances.begin_draft();
   begin(world, running, begins, next);
-  Nanos at = std::max<Nanos>(world.network[running].time, 1);
+  Nanos at = std::max<Nanos>(world.network.time_of(world.network[running]), 1);
   int steps = 0;
   ends_ = false;
   while (record_.size() < ops) {

@@ -6,8 +6,9 @@
 
 #include "core/plan/predictor.h"
 #include "predictors/pilot/chooser.h"
+#include "predictors/pilot/graph_nodes.h"
 #include "predictors/pilot/shared_habits.h"
-#include "predictors/pilot/shared_spans.h"
+#include "predictors/pilot/step_uses.h"
 #include "predictors/steps/outlook.h"
 #include "predictors/steps/step_record.h"
 
@@ -22,6 +23,8 @@ struct PlanBlocks {
   bool any() const { return bytes > 0 || buffers > 0; }
 };
 
+using MadeNodes = GraphNodes<NodeId, kNobody>;
+
 class Plan {
  public:
   // Of an extent that small storages share it tells once in so many ops: used once, it is used by those around, too.
@@ -34,8 +37,9 @@ class Plan {
     const Sample& sample;
     Instances& instances;  // a draft is made of them and given up
     Chooser& chooser;
-    const SharedSpans& shared;
+    const StepUses& uses;
     const SharedHabits& habits;
+    const MadeNodes& graph;
     NodeId step_node = kNobody;  // stands for the end of a step
     std::uint64_t op = 0;  // that runs
     BaseType base = BaseType::kPlain;
@@ -93,7 +97,13 @@ class Plan {
   Nanos add(const World& world, NodeId id, Nanos at);
   Played& played(ExtentId id);
   std::uint32_t object_of(ExtentId id);
-  std::uint32_t resolve(const World& world, ThingId thing);
+  struct Found {
+    std::uint32_t object = steps::kNone;
+    ThingId thing = kNobody;        // which of several it may be
+    ExtentId saved = kNoExtent;     // by the op whose gradient is made: not the latest of that thing
+  };
+  Found resolve(const World& world, ThingId thing);
+  const StepUses::Use* saved(const World& world, ThingId thing) const;
   void use(const World& world, const Node& node);
   void use_shared(const World& world, NodeId id, const Node& node);
   void tell_shared(ExtentId id);
@@ -101,6 +111,7 @@ class Plan {
   void cut(const World& world);
   void want_blocks(std::span<Upcoming> out) const;
   Position wanted_at(std::uint32_t op) const { return base_ + (blocks_.bytes > 0 ? in_block_[op].begin : op); }
+  void take_turn(const World& world, const Node& node);
   static void make_graph_node(const World& world, const Node& node, std::uint32_t op);
   Bytes bytes_of(const World& world, std::uint32_t object) const;
 
@@ -120,6 +131,9 @@ class Plan {
   bool open_ = false;              // it might have been longer
   bool ends_ = false;
   std::uint32_t place_ = 0;
+  // While it is made: whose turn it is of autograd's nodes, 0 in forward; and what the op that made it worked on and bore.
+  std::uint32_t turn_ = 0;
+  std::span<const StepUses::Use> saved_;
   Position base_ = 0;
 };
 

@@ -59,13 +59,13 @@ def train() -> dict[str, Any]:
 
     torch.manual_seed(3)
     torch.set_num_threads(1)
-    # Sixteen activations of 128 KiB: more than one extent of small storages holds.
+    # Sixteen activations of 56 KiB: more than one extent of small storages holds.
     model = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), *[nn.Hardsigmoid()] * 12)
     optimizer = torch.optim.SGD(model.parameters(), 0.01, momentum=0.9)
     large = [torch.full((MIB // 2,), float(number)) for number in range(12)]  # 24 MiB
     losses, looks = [], {}
     for step in range(1, STEPS + 1):
-        x, y = torch.randn(2048, 16), torch.randn(2048, 16)
+        x, y = torch.randn(896, 16), torch.randn(896, 16)
         optimizer.zero_grad()
         loss = (model(x) - y).square().mean()
         loss.backward()
