@@ -59,7 +59,7 @@ inline constexpr std::uint32_t kInheritedMax = 16;
 // smallest budget that one run names would not be enough for the next. So each small storage of an
 // op counts as a shared extent of its own; but no more than so many (kSharedBytes each). Those that
 // lie in more than fit are reached through raw accesses, as a NumPy view would reach them.
-inline constexpr std::uint32_t kSharedMax = 8;
+inline constexpr std::uint32_t kSharedMax = 6;
 
 enum class Urgency : std::uint8_t { kDemand, kPrefetch, kPressedWrite, kWriteAhead };
 

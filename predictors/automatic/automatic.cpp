@@ -34,6 +34,11 @@ void AutomaticPredictor::on_birth(ExtentId id, Bytes bytes) {
   contest_.on_birth(id);
 }
 
+bool AutomaticPredictor::on_share(ExtentId id) {
+  const bool usual = usual_->on_share(id), pilot = pilot_ != nullptr && pilot_->on_share(id);
+  return steered() ? pilot : usual;
+}
+
 void AutomaticPredictor::on_death(ExtentId id, Bytes bytes) {
   usual_->on_death(id, bytes);
   if (pilot_) pilot_->on_death(id, bytes);

@@ -34,6 +34,7 @@ class AutomaticPredictor final : public Predictor {
   const char* name() const override { return "automatic"; }
   void on_op(const OpEvent& op) override;
   void on_birth(ExtentId id, Bytes bytes) override;
+  bool on_share(ExtentId id) override;
   void on_death(ExtentId id, Bytes bytes) override;
   void on_step(Nanos now) override;
   void on_sample(std::span<const std::int64_t> sample) override;

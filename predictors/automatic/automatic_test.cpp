@@ -34,7 +34,7 @@ struct World {
 struct Skill {
   World* world = nullptr;
   int knows = 4;
-  std::uint64_t ops = 0, births = 0, deaths = 0, steps = 0, samples = 0;  // told to it
+  std::uint64_t ops = 0, births = 0, shares = 0, deaths = 0, steps = 0, samples = 0;  // told to it
   bool rekeys = false;                                                    // with the next op
   int made = 0;
 };
@@ -48,6 +48,7 @@ class Scripted final : public Predictor {
     ++position_;
   }
   void on_birth(ExtentId, Bytes) override { ++skill_.births; }
+  bool on_share(ExtentId) override { return ++skill_.shares > 0; }
   void on_death(ExtentId, Bytes) override { ++skill_.deaths; }
   void on_step(Nanos) override { ++skill_.steps; }
   void on_sample(std::span<const std::int64_t>) override { ++skill_.samples; }
@@ -142,12 +143,14 @@ TEST_F(Automatic, WhoeverForeseesBetterAnswers) {
 
 TEST_F(Automatic, BothHearOfEverything) {
   automatic_->on_birth(3, kBytes);
+  EXPECT_TRUE(automatic_->on_share(3));
   automatic_->on_death(3, kBytes);
   const std::int64_t sample[] = {1, 0};
   automatic_->on_sample(sample);
   step();
   for (const Skill* skill : {&usual_, &pilot_}) {
     EXPECT_EQ(skill->births, 1U);
+    EXPECT_EQ(skill->shares, 1U);
     EXPECT_EQ(skill->deaths, 1U);
     EXPECT_EQ(skill->samples, 1U);
     EXPECT_EQ(skill->ops, kExtents);

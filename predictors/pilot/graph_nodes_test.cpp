@@ -35,34 +35,32 @@ TEST(PilotGraphNodes, WhatIsFarFromTheFirstIsForgotten) {
   EXPECT_LE(nodes.capacity(), 16U);
 }
 
-TEST(PilotGraphNodes, TheLatestOfAMakerIsFoundWhoseTurnIsStillToCome) {
-  Nodes nodes;
-  EXPECT_EQ(nodes.before(0, 1), 0U) << "none was made";
-  nodes.keep(11, 1, 100);
-  nodes.keep(12, 2, 101);
-  nodes.keep(13, 1, 102);
-  EXPECT_EQ(nodes.before(0, 1), 13U);
-  EXPECT_EQ(nodes.before(13, 1), 11U);
-  EXPECT_EQ(nodes.before(12, 1), 11U);
-  EXPECT_EQ(nodes.before(11, 1), 0U);
-  EXPECT_EQ(nodes.before(13, 2), 12U);
-  EXPECT_EQ(nodes.before(0, 3), 0U);
-  EXPECT_EQ(nodes.op_of(13), 102U);
-  EXPECT_EQ(nodes.op_of(14), 0U);
-  EXPECT_EQ(nodes.op_of(0), 0U);
-}
-
 TEST(PilotGraphNodes, TurnsOfWhatNobodyMadeDoNotCountAsTheLatest) {
   const auto token_of = [](std::uint32_t maker) { return Token{maker}; };
   Nodes nodes;
   nodes.keep(11, 1, 100);
   EXPECT_EQ(nodes.latest_turn(), 0U);
-  nodes.turn(11, token_of);
+  nodes.turn(11, true, token_of);
   EXPECT_EQ(nodes.latest_turn(), 11U);
-  nodes.turn(0xfffffffeU, token_of);
+  nodes.turn(0xfffffffeU, true, token_of);
   EXPECT_EQ(nodes.latest_turn(), 11U);
-  nodes.turn(0, token_of);
+  nodes.turn(0, true, token_of);
+  EXPECT_EQ(nodes.latest_turn(), 11U) << "gradients are added up";
+  nodes.turn(0, false, token_of);
   EXPECT_EQ(nodes.latest_turn(), 0U) << "forward again";
+}
+
+TEST(PilotGraphNodes, WhoMadeIsTheOpThatStoodThereNotALaterOneThatStandsNowhere) {
+  Nodes nodes;
+  nodes.begin(5);
+  nodes.place(5, 70, 100);
+  nodes.begin(0);
+  nodes.place(0, 71, 101);
+  const auto ended = nodes.begin(6);
+  EXPECT_EQ(ended.maker, 70U);
+  EXPECT_EQ(ended.op, 100U);
+  EXPECT_EQ(ended.number, 5U);
+  EXPECT_TRUE(ended.made);
 }
 
 }  // namespace

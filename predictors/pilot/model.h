@@ -21,7 +21,7 @@
 namespace outsize::pilot {
 
 // Of these bytes. A reader refuses every other one; so it does where names in traces have changed since.
-inline constexpr std::uint64_t kModelVersion = 4;
+inline constexpr std::uint64_t kModelVersion = 5;
 
 class ModelWriter {
  public:

@@ -63,13 +63,14 @@ void Network::took(NodeId id, Nanos nanos) {
   if (node.kin == kNobody) return;
   float& kin = kin_[node.kin];
   // Waits are in it, where there were any: so one long time says little.
-  const Nanos expected = std::max<Nanos>(time_of(node), 1);
+  const Nanos expected = std::max<Nanos>(time_of(node), 1), taken = std::clamp(nanos, expected / 4, 4 * expected);
   const bool fresh = node.time == 0;
-  node.time = fresh ? nanos : node.time + (std::min(nanos, 4 * node.time) - node.time) / 4;
+  // Corrected is what was expected now, not what it took then: or each change of all kin would stay with this one.
+  node.time = fresh ? nanos : expected + (taken - expected) / 4;
   node.scale = kin;
   if (fresh) return;
   constexpr float kMost = 1 << 20;
-  const float by = static_cast<float>(std::clamp(nanos, expected / 4, 4 * expected)) / static_cast<float>(expected);
+  const float by = static_cast<float>(taken) / static_cast<float>(expected);
   kin = std::clamp(kin * (1 + (by - 1) / 4), 1 / kMost, kMost);
 }
 

@@ -72,6 +72,22 @@ TEST(PilotNetwork, AnOpIsTakenToFareAsItsKindHasFaredSince) {
   EXPECT_LT(network.time_of(last), 6000);
 }
 
+// Each change of all kin must not stay with the one in which it showed: or what runs seldom would be taken to be ever quicker.
+TEST(PilotNetwork, SamplesOfAllSizesLeaveTheTimeOfWhatRunsSeldomAsItWas) {
+  constexpr NodeId kNodes = 40;
+  Network network;
+  for (NodeId id = 0; id < kNodes; ++id) {
+    network.node(id + 1, false);
+    network.is_of(id, 7, kNoIdiomClass);
+    network.took(id, 1'000'000);
+  }
+  const Node& seldom = network[kNodes - 1];
+  for (int step = 0; step < 400; ++step) {
+    for (NodeId id = 0; id + 1 < kNodes; ++id) network.took(id, step % 2 == 0 ? 2'000'000 : 1'000'000);
+  }
+  EXPECT_NEAR(static_cast<double>(network.time_of(seldom)), 1'000'000, 250'000);
+}
+
 TEST(PilotNetwork, WhatLastsIsOneThingByItsRole) {
   Network network;
   const ThingId weight = network.lasting(7);

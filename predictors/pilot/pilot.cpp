@@ -63,8 +63,8 @@ void PilotPredictor::end_graph_node(std::uint32_t next) {
   network_[ended.maker].made = ended.made;
   const ThingId thing = ended.made ? network_.graph_node(ended.maker) : kNobody;
   if (thing == kNobody) return;
-  graph_.keep(ended.number, ended.maker, ops_);
-  instances_.push(thing, {ops_, ended.number, false, true});
+  graph_.keep(ended.number, ended.maker, ended.op);
+  instances_.push(thing, {ended.op, ended.number, false, true});
 }
 
 void PilotPredictor::take_turn(NodeId node, const Turn& turn) {
@@ -103,7 +103,7 @@ void PilotPredictor::on_op(const OpEvent& op) {
     }
   }
   backward_ = op.in_backward;
-  const Turn turn = graph_.turn(running_node(op.graph), [this](NodeId maker) { return network_[maker].token; });
+  const Turn turn = graph_.turn(running_node(op.graph), op.in_backward, [this](NodeId maker) { return network_[maker].token; });
   const Token token = tokens_.on_op(kind_of(op.site), operands_, op.in_backward, turn);
   const NodeId node = network_.node_after(running_, token, op.in_backward, tokens_.relative());
   network_.is_of(node, static_cast<std::uint32_t>(kind_of(op.site)), idiom_class_of(op.site));
@@ -115,7 +115,7 @@ void PilotPredictor::on_op(const OpEvent& op) {
   habits_.use(node, sharing_);
   pass_to(node);
   take_turn(node, turn);
-  graph_.place(next_node(op.graph), node);
+  graph_.place(next_node(op.graph), node, ops_);
   use(node, op.in_backward);
   follow(node);
   say_ages_now_and_then();

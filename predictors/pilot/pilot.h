@@ -21,7 +21,7 @@
 #include "core/plan/predictor.h"
 #include "predictors/pilot/chooser.h"
 #include "predictors/pilot/gaps.h"
-#include "predictors/pilot/graph_nodes.h"
+#include "predictors/pilot/made_nodes.h"
 #include "predictors/pilot/model.h"
 #include "predictors/pilot/plan.h"
 #include "predictors/pilot/shared_habits.h"
@@ -63,7 +63,7 @@ class PilotPredictor final : public Predictor {
   bool take_rekeyed() override { return std::exchange(rekeyed_, false); }
   Bytes table_bytes() const override {
     const Bytes blank = blank_.empty() ? 0 : blank_.front().table_bytes();
-    return network_.table_bytes() + chooser_.table_bytes() + uses_.bytes() + habits_.bytes() + gaps_.bytes() + blank;
+    return network_.table_bytes() + chooser_.table_bytes() + uses_.bytes() + graph_.bytes() + habits_.bytes() + gaps_.bytes() + blank;
   }
 
   bool from_start() const override { return from_start_; }

@@ -27,6 +27,10 @@ Plan::Found Plan::resolve(const World& world, ThingId thing) {
     return {id == kNoExtent ? kNone : object_of(id), thing};
   }
   if (const StepUses::Use* const use = saved(world, thing)) return {object_of(use->id), use->thing, use->id};
+  return latest(world, thing);
+}
+
+Plan::Found Plan::latest(const World& world, ThingId thing) {
   const Meant latest = meant(world.network, world.instances, thing);
   if (latest.instance == nullptr) return {};
   const Instance& is = *latest.instance;
@@ -51,9 +55,14 @@ void Plan::take_turn(const World& world, const Node& node) {
     return;
   }
   const Instance* const made = world.instances.top(node.returns_to);
+  beyond_ = beyond_ || (made != nullptr && made->planned);
   if (made != nullptr && made->planned) return;
-  const bool first = made != nullptr && (turn_ == 0 || made->object < turn_);
-  const std::uint32_t number = first ? made->object : world.graph.before(turn_, world.network.thing(node.returns_to).node);
+  std::uint32_t number = made != nullptr ? made->object : 0;
+  // In a graph that is gone through again nothing is there that was not passed.
+  if (!beyond_ && (number == 0 || (turn_ != 0 && number >= turn_))) {
+    const std::uint32_t before = world.graph.before(turn_, world.network.thing(node.returns_to).node);
+    if (before != 0) number = before;
+  }
   if (number == 0) return;
   turn_ = number;
   saved_ = world.uses.of(world.graph.op_of(number));
@@ -109,8 +118,10 @@ void Plan::change(const World& world, const Node& node, std::uint32_t op) {
   }
   record_.ops[op].death_bytes += node.pooled_died;
   for (const ThingId thing : node.deaths_now()) {
-    const Found dead = resolve(world, thing);
-    if (dead.object == kNone || record_.objects[dead.object].death_op != kNone) continue;
+    const auto died = [this](const Found& found) { return found.object != kNone && record_.objects[found.object].death_op != kNone; };
+    Found dead = resolve(world, thing);
+    if (dead.saved != kNoExtent && died(dead)) dead = latest(world, thing);
+    if (dead.object == kNone || died(dead)) continue;
     record_.objects[dead.object].death_op = op;
     record_.ops[op].death_bytes += bytes_of(world, dead.object);
     if (dead.saved != kNoExtent) world.instances.remove(dead.thing, dead.saved);
@@ -126,6 +137,7 @@ void Plan::begin(const World& world, NodeId running, bool begins, Position next)
   holder_.clear();
   told_.clear();
   pooled_ = 0;
+  beyond_ = false;
   place_ = 1;
   base_ = next - 1;
   record_.ops.push_back({});
@@ -183,8 +195,12 @@ void Plan::make(const World& world, Trail trail, NodeId running, bool begins, Po
     if (ends_) break;
     record_.ops.back().death_bytes += node.died_bytes;  // between two steps, as gradients do
     world.instances.clear();
+    beyond_ = true;
+    turn_ = 0;
+    saved_ = {};
     trail.begin_sample();
   }
+  saved_ = {};
   open_ = record_.size() == ops;
   world.instances.end_draft();
   record_.finish(at);

@@ -6,7 +6,7 @@
 
 #include "core/plan/predictor.h"
 #include "predictors/pilot/chooser.h"
-#include "predictors/pilot/graph_nodes.h"
+#include "predictors/pilot/made_nodes.h"
 #include "predictors/pilot/shared_habits.h"
 #include "predictors/pilot/step_uses.h"
 #include "predictors/steps/outlook.h"
@@ -22,8 +22,6 @@ struct PlanBlocks {
   std::uint32_t buffers = 0;  // of so many blocks, the running one among them, things come ahead; 0: of all
   bool any() const { return bytes > 0 || buffers > 0; }
 };
-
-using MadeNodes = GraphNodes<NodeId, kNobody>;
 
 class Plan {
  public:
@@ -103,6 +101,7 @@ class Plan {
     ExtentId saved = kNoExtent;     // by the op whose gradient is made: not the latest of that thing
   };
   Found resolve(const World& world, ThingId thing);
+  Found latest(const World& world, ThingId thing);
   const StepUses::Use* saved(const World& world, ThingId thing) const;
   void use(const World& world, const Node& node);
   void use_shared(const World& world, NodeId id, const Node& node);
@@ -134,6 +133,7 @@ class Plan {
   // While it is made: whose turn it is of autograd's nodes, 0 in forward; and what the op that made it worked on and bore.
   std::uint32_t turn_ = 0;
   std::span<const StepUses::Use> saved_;
+  bool beyond_ = false;            // autograd's numbers are not known any more of the nodes whose turn it is
   Position base_ = 0;
 };
 

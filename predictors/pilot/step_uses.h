@@ -19,7 +19,7 @@ namespace outsize::pilot {
 
 class StepUses {
  public:
-  static constexpr std::size_t kMax = 1U << 18;
+  static constexpr std::size_t kMax = 1U << 19;
 
   struct Use {
     std::uint64_t op = 0;

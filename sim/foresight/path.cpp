@@ -26,7 +26,7 @@ class Namer {
     const std::uint32_t next = next_node(op.graph);
     const auto ended = graph_.begin(next);
     if (ended.made && ended.maker != 0) graph_.keep(ended.number, ended.maker);
-    const pilot::Turn turn = graph_.turn(running_node(op.graph), [](pilot::Token maker) { return maker; });
+    const pilot::Turn turn = graph_.turn(running_node(op.graph), op.in_backward, [](pilot::Token maker) { return maker; });
     const pilot::Token token = tokens_.on_op(kind_of(op.site), operands_, op.in_backward, turn);
     graph_.place(next, token);
     return token;
