@@ -2,9 +2,9 @@
 // those that are alive; of what lasts, the times forward used it and backward has not come back yet. Beside it, what
 // the step has used at all.
 //
-// Backward returns to what forward made in reverse, so that the latest is the one that is meant, unless it is known what the op worked on whose
-// gradient is made (step_uses.h). A plan goes on from
-// where the step stands without changing it: in a *draft*, which sees what is there and keeps its own changes.
+// Backward returns to what forward made in reverse, so that the latest is the one that is meant, unless it is known
+// what the op worked on whose gradient is made (step_uses.h). A plan goes on from where the step stands without
+// changing it: in a *draft*, which sees what is there and keeps its own changes.
 #pragma once
 
 #include <cstdint>

@@ -116,6 +116,7 @@ TEST(PilotModel, SameLearningGivesTheSameBytesAndTheyComeBack) {
 
 TEST(PilotModel, ARunThatBeginsWithOneForeseesFromItsFirstSteps) {
   const std::string model = taught(1, 60);
+  const Foreseen one = first_steps(model);
   std::uint64_t with = 0, without = 0, ops = 0;
   for (std::uint64_t seed = 90; seed < 110; ++seed) {  // paths are drawn
     const Foreseen taught_run = first_steps(model, 4, 0, seed), blank_run = first_steps("", 4, 0, seed);
@@ -129,6 +130,7 @@ TEST(PilotModel, ARunThatBeginsWithOneForeseesFromItsFirstSteps) {
   // Weights have their names once the first step is over: it is foreseen in part.
   EXPECT_GT(with * 5, ops * 2);
   EXPECT_GT(with, without + ops / 5);
+  EXPECT_GT(one.recognized.known * 10, one.recognized.ops * 7);
 }
 
 std::size_t nodes_after(int steps) {

@@ -55,8 +55,10 @@ void Plan::take_turn(const World& world, const Node& node) {
     return;
   }
   const Instance* const made = world.instances.top(node.returns_to);
-  beyond_ = beyond_ || (made != nullptr && made->planned);
-  if (made != nullptr && made->planned) return;
+  if (made != nullptr && made->planned) {
+    beyond_ = true;
+    return;
+  }
   std::uint32_t number = made != nullptr ? made->object : 0;
   // In a graph that is gone through again nothing is there that was not passed.
   if (!beyond_ && (number == 0 || (turn_ != 0 && number >= turn_))) {
@@ -117,8 +119,8 @@ void Plan::change(const World& world, const Node& node, std::uint32_t op) {
     holder_.push_back(kNoExtent);
   }
   record_.ops[op].death_bytes += node.pooled_died;
+  const auto died = [this](const Found& found) { return found.object != kNone && record_.objects[found.object].death_op != kNone; };
   for (const ThingId thing : node.deaths_now()) {
-    const auto died = [this](const Found& found) { return found.object != kNone && record_.objects[found.object].death_op != kNone; };
     Found dead = resolve(world, thing);
     if (dead.saved != kNoExtent && died(dead)) dead = latest(world, thing);
     if (dead.object == kNone || died(dead)) continue;
@@ -196,7 +198,6 @@ void Plan::make(const World& world, Trail trail, NodeId running, bool begins, Po
     record_.ops.back().death_bytes += node.died_bytes;  // between two steps, as gradients do
     world.instances.clear();
     beyond_ = true;
-    turn_ = 0;
     saved_ = {};
     trail.begin_sample();
   }

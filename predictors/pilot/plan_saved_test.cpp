@@ -67,6 +67,13 @@ class Unrolled {
       end_step();
     }
   }
+  // Steps enough to know it, and of one more all but the second time backward.
+  void until_it_goes_through_again() {
+    steps(20);
+    forward();
+    backward();
+    op(60, {kWeight});
+  }
   void op(std::uint64_t kind, const std::vector<ExtentId>& extents, std::uint32_t running = 0) {
     pilot.on_op({kind, extents, running != 0, now_ += 1'000'000, {}, graph_place(next_, running)});
   }
@@ -101,20 +108,14 @@ TEST(PilotPlanSaved, TheLatestTurnsCopyComesFirst) {
 
 TEST(PilotPlanSaved, SoItDoesWhenAKeptGraphIsGoneThroughAgain) {
   Unrolled program;
-  program.steps(20);
-  program.forward();
-  program.backward();
-  program.op(60, {kWeight});
+  program.until_it_goes_through_again();
   EXPECT_EQ(program.foreseen(), kLastFirst);
 }
 
 TEST(PilotPlanSaved, WhatAnOpBoreIsSavedToo) {
   for (const Saves saves : {Saves::kBears, Saves::kBearsShared, Saves::kBearsInOpenShared}) {
     Unrolled program(saves);
-    program.steps(20);
-    program.forward();
-    program.backward();
-    program.op(60, {kWeight});
+    program.until_it_goes_through_again();
     EXPECT_EQ(program.foreseen(), kLastFirst) << static_cast<int>(saves);
   }
 }
@@ -122,10 +123,7 @@ TEST(PilotPlanSaved, WhatAnOpBoreIsSavedToo) {
 // A plan goes on into the next step, whose graph has no numbers yet.
 TEST(PilotPlanSaved, WhatDiesWithTheStepIsNotTakenForTheNextOnes) {
   Unrolled program;
-  program.steps(20);
-  program.forward();
-  program.backward();
-  program.op(60, {kWeight});
+  program.until_it_goes_through_again();
   program.backward_of(3);
   program.foreseen();
   EXPECT_LE(program.pilot.next_use(kCopies + 3), program.pilot.position() + 2 * kTurns) << "it dies when this step ends";
@@ -133,10 +131,7 @@ TEST(PilotPlanSaved, WhatDiesWithTheStepIsNotTakenForTheNextOnes) {
 
 TEST(PilotPlanSaved, WhileAGradientIsAddedUpTheTurnIsTheLastOnesStill) {
   Unrolled program;
-  program.steps(20);
-  program.forward();
-  program.backward();
-  program.op(60, {kWeight});
+  program.until_it_goes_through_again();
   program.backward_of(3);
   std::vector<ExtentId> foreseen = program.foreseen();
   ASSERT_GE(foreseen.size(), 3U);

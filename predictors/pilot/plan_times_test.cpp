@@ -41,11 +41,7 @@ class Layers {
     }
     return -1;
   }
-
- private:
   ExtentTable table_;
-
- public:
   PilotPredictor pilot;
 
  private:
