@@ -109,6 +109,9 @@ def test_losses_are_compared_by_their_bits() -> None:
     outcome = outcome_of(plain, same, other)
     compared = [outcome.losses_equal(run) for run in outcome.runs]
     assert compared == [None, True, False]
+    assert outcome.first_difference(same) is None
+    told = "Losses differ under other: first at step 2, 1.25000012 instead of 1.25."
+    assert [line for line in results.footnotes(outcome) if line.startswith("Losses")] == [told]
 
 
 def test_table_and_json_show_every_repetition() -> None:

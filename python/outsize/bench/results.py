@@ -77,11 +77,22 @@ class Outcome:
 
     def losses_equal(self, run: Run) -> bool | None:
         """Whether every loss has plain's bits; None: nothing to compare."""
-        reference = self.plain or next((r for r in self.runs if r.losses and not r.failure), None)
-        if reference is None or reference is run or not run.losses or not reference.losses:
+        reference = self._reference(run)
+        return None if reference is None else self.first_difference(run) is None
+
+    def first_difference(self, run: Run) -> tuple[int, str, str] | None:
+        """The first loss with other bits than plain's: its step, from 1 on, the loss, plain's."""
+        reference = self._reference(run)
+        if reference is None:
             return None
-        shared = min(len(run.losses), len(reference.losses))  # under swap it may run fewer steps
-        return run.losses[:shared] == reference.losses[:shared]
+        # Under swap it may run fewer steps.
+        both = enumerate(zip(run.losses, reference.losses, strict=False), start=1)
+        return next(((step, mine, other) for step, (mine, other) in both if mine != other), None)
+
+    def _reference(self, run: Run) -> Run | None:
+        """Whose losses `run`'s are compared with: plain's, else the first run's."""
+        reference = self.plain or next((r for r in self.runs if r.losses and not r.failure), None)
+        return reference if reference is not run and run.losses and reference and reference.losses else None
 
     def limit(self, run: Run) -> tuple[float, str] | None:
         """max(compute, down/W, up/R, (down+up)/mixed), with the bytes that were in fact moved."""
@@ -132,6 +143,7 @@ class Outcome:
             "prediction_error_against_ample": self.drift_free_error(run),
             "losses": run.losses,
             "losses_equal": self.losses_equal(run),
+            "first_difference": self.first_difference(run),
             "imports_rss_bytes": run.imports_rss,
             "peak_rss_bytes": run.peak_rss,
             "moved_up_per_step": self.per_step(run, "read_bytes"),
@@ -236,6 +248,9 @@ def footnotes(outcome: Outcome) -> list[str]:
     for run in outcome.runs:
         if run.failure:
             lines.append(f"FAILED {run.failure}")
+        if difference := outcome.first_difference(run):
+            step, mine, other = difference
+            lines.append(f"Losses differ under {run.label}: first at step {step}, {mine} instead of {other}.")
     return lines + outcome.notes + idle(outcome)
 
 
