@@ -66,7 +66,19 @@ def parse(parser: argparse.ArgumentParser, tiny: dict[str, object]) -> argparse.
     if args.threads:
         torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
+    settle_vector_math()
     return args
+
+
+def settle_vector_math() -> None:
+    """Calls what PyTorch leaves to MKL once on one thread, so that losses are the same from run to run.
+
+    MKL settles which code such a function runs when it is first called; of two threads that call it
+    first at once, one may get code of low accuracy: pytorch/pytorch issue 188792.
+    """
+    few = torch.full((4,), 0.5)
+    for function in (torch.cos, torch.erf, torch.exp, torch.log, torch.sin, torch.sqrt, torch.tanh):
+        function(few)
 
 
 class Reporter:

@@ -23,8 +23,9 @@ import outsize
 import pytest
 import torch
 import torch.optim.optimizer as optimizer_module
+import torch.utils._python_dispatch
 import torch.utils.dlpack
-from outsize import compiled, launcher, patching, steps
+from outsize import compiled, launcher, patching, steps, vector_math
 from outsize.errors import Unavailable
 from outsize.units import GIB, SizeError
 from support.fake_core import FakeCore, core
@@ -86,6 +87,24 @@ def test_a_patch_that_somebody_wrapped_is_left_alone() -> None:
     Owner.value = 3  # somebody else, later
     patches.undo()
     assert Owner.value == 3
+
+
+def test_vector_functions_are_first_called_by_one_thread(core: FakeCore) -> None:
+    called: set[tuple[str, torch.dtype]] = set()
+
+    class Watch(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, op: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if args and isinstance(args[0], torch.Tensor):
+                assert args[0].device.type == "cpu" and args[0].numel() < 2048  # from where on threads share them
+                called.add((op._schema.name.removeprefix("aten::"), args[0].dtype))
+            return op(*args, **(kwargs or {}))
+
+    vector_math.settle.cache_clear()
+    with Watch(), torch.device("meta"), outsize.budget("1GiB"):
+        pass
+    expected = {"exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tan", "tanh", "erf", "erfc", "erfinv"}
+    missing = {(name, dtype) for name in expected for dtype in (torch.float32, torch.float64)} - called
+    assert not missing or not torch.backends.mkl.is_available()
 
 
 def test_budgets_do_not_nest(core: FakeCore) -> None:

@@ -21,7 +21,7 @@ import sys
 import time
 from typing import Any, NoReturn
 
-from outsize import launcher
+from outsize import launcher, vector_math
 from outsize.bench.counter import PeakCounter
 from outsize.steps import StepTracker
 
@@ -53,6 +53,7 @@ class Gate:
 
     def after_torch(self) -> None:
         self._report_imports()
+        vector_math.settle()  # or losses of the same mode differ from run to run
         if self._mode == "count":
             self._counter = PeakCounter()
             self._counter.start()
