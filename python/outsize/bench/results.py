@@ -77,22 +77,22 @@ class Outcome:
 
     def losses_equal(self, run: Run) -> bool | None:
         """Whether every loss has plain's bits; None: nothing to compare."""
-        reference = self._reference(run)
-        return None if reference is None else self.first_difference(run) is None
+        return None if self._reference(run) is None else self.first_difference(run) is None
 
     def first_difference(self, run: Run) -> tuple[int, str, str] | None:
         """The first loss with other bits than plain's: its step, from 1 on, the loss, plain's."""
         reference = self._reference(run)
         if reference is None:
             return None
-        # Under swap it may run fewer steps.
-        both = enumerate(zip(run.losses, reference.losses, strict=False), start=1)
-        return next(((step, mine, other) for step, (mine, other) in both if mine != other), None)
+        both = zip(run.losses, reference.losses, strict=False)  # under swap it may run fewer steps
+        return next(((step, *pair) for step, pair in enumerate(both, start=1) if pair[0] != pair[1]), None)
 
     def _reference(self, run: Run) -> Run | None:
         """Whose losses `run`'s are compared with: plain's, else the first run's."""
         reference = self.plain or next((r for r in self.runs if r.losses and not r.failure), None)
-        return reference if reference is not run and run.losses and reference and reference.losses else None
+        if reference is None or reference is run or not run.losses or not reference.losses:
+            return None
+        return reference
 
     def limit(self, run: Run) -> tuple[float, str] | None:
         """max(compute, down/W, up/R, (down+up)/mixed), with the bytes that were in fact moved."""
