@@ -8,6 +8,7 @@
 
 #include "adapter/allocator.h"
 #include "adapter/interception.h"
+#include "adapter/vector_math.h"
 
 namespace outsize::adapter {
 namespace {
@@ -55,6 +56,7 @@ Status enable(const host::RuntimeOptions& options) {
     return Error{ErrorCode::kInvalidArgument, "outsize is already on in this process.", "enable",
                  "Turn it off first; one session at a time."};
   }
+  settle_vector_math();
   if (Status status = install_interception(); !status.ok()) return status;
   auto runtime = host::Runtime::create(options);
   if (!runtime) return runtime.error();

@@ -73,6 +73,12 @@ def test_a_thread_that_waits_lets_go_of_the_gil() -> None:
     assert found["peak"] <= 96 * MIB
 
 
+def test_vector_functions_are_first_called_by_one_thread() -> None:
+    called = run_json("first_calls.py", timeout=60)["called"]
+    for name in ("exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tan", "tanh", "erf", "erfc", "erfinv"):
+        assert called.get(f"aten::{name}") == [[4], [4]], name  # float32 and float64, too few for threads to share
+
+
 def test_an_op_that_cannot_fit_is_a_budget_error() -> None:
     assert issubclass(outsize.BudgetError, torch.OutOfMemoryError)
     with outsize.budget("16MiB"):

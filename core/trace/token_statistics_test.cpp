@@ -1,8 +1,9 @@
 #include "core/trace/token_statistics.h"
 
-#include <array>
+#include <algorithm>
 #include <cstdint>
-#include <numeric>
+#include <map>
+#include <random>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -59,12 +60,35 @@ TEST(TokenStatistics, OneNumberIsARow) {
   EXPECT_EQ(said.distinct, (std::vector<double>{1}));
 }
 
+TEST(TokenStatistics, AreWhatSortingEachRowSays) {
+  const unsigned seed = std::random_device{}();
+  std::mt19937_64 random(seed);
+  for (int round = 0; round < 200; ++round) {
+    const std::int64_t length = std::int64_t{1} << random() % 12, rows = 1 + static_cast<std::int64_t>(random() % 3);
+    const std::uint64_t values = 1 + random() % (2 * static_cast<std::uint64_t>(length)), apart = random() % 2 == 0 ? 1 : random();
+    std::vector<std::uint64_t> data;
+    for (std::int64_t i = 0; i < rows * length; ++i) data.push_back(random() % values * apart);
+    const Sizes sizes{rows, length}, strides{length, 1};
+    const TokenStatistics said = statistics_of(view_of(data, sizes, strides, Numbers::kUnsigned));
+    ASSERT_EQ(said.distinct.size(), static_cast<std::size_t>(rows)) << "seed " << seed;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      std::map<std::uint64_t, int> times;
+      int commonest = 0;
+      for (std::int64_t i = 0; i < length; ++i) commonest = std::max(commonest, ++times[data[static_cast<std::size_t>(r * length + i)]]);
+      const auto row = static_cast<std::size_t>(r);
+      EXPECT_EQ(said.distinct[row], static_cast<double>(times.size())) << "seed " << seed;
+      EXPECT_EQ(said.commonest[row], static_cast<double>(commonest)) << "seed " << seed;
+    }
+  }
+}
+
 TEST(TokenStatistics, LargeTensorsAreLookedAtInPart) {
   const std::vector<std::uint8_t> data(200 * 100);
   const Sizes sizes{200, 100}, strides{100, 1};
   const TokenStatistics said = statistics_of(view_of(data, sizes, strides, Numbers::kUnsigned));
   EXPECT_EQ(said.distinct.size(), TokenStatistics::kRowsMax);
   EXPECT_EQ(said.values.size(), TokenStatistics::kValuesMax);
+  EXPECT_EQ(statistics_of(view_of(data, sizes, strides, Numbers::kOther)).distinct.size(), TokenStatistics::kFractionsMax / 100);
   const Sizes one{20'000};
   const Sizes by_one{1};
   EXPECT_TRUE(statistics_of(view_of(data, one, by_one, Numbers::kUnsigned)).distinct.empty()) << "no row fits";

@@ -137,6 +137,9 @@ class Habits {
   }
   void step() {
     begin();
+    end();
+  }
+  void end() {
     op(3, {kWeights});
     op(4, {left()});
     pilot.on_death(left(), kMiB);
@@ -174,9 +177,22 @@ TEST(PilotShared, WhatAnOpWorksOnTimeAndAgainAndWhatItFindsWhereAnotherWorkedIsF
   later.pilot.on_death(Habits::kWeights, kMiB);
   later.pilot.on_sample({});
   EXPECT_FALSE(later.foreseen(Habits::kWeights)) << "it is not there";
-  later.pilot.forget_network();
-  later.pilot.on_sample({});
-  EXPECT_FALSE(later.foreseen(later.left()));
+}
+
+// Ops get the numbers that they had before, for they have names from the first step on: what was a habit then would be one at once.
+TEST(PilotShared, HabitsAreForgottenWithTheNetwork) {
+  Habits habits;
+  habits.step();
+  habits.pilot.forget_network();
+  for (int i = 0; i < 8; ++i) habits.step();
+  habits.pilot.forget_network();
+  habits.step();
+  habits.begin();
+  EXPECT_FALSE(habits.foreseen(Habits::kWeights)) << "an op that worked on it once";
+  habits.end();
+  for (int i = 0; i < 4; ++i) habits.step();
+  habits.begin();
+  EXPECT_TRUE(habits.foreseen(Habits::kWeights));
 }
 
 }  // namespace

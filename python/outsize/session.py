@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from outsize import inductor, raw, record, samples, threads, vector_math
+from outsize import inductor, raw, record, samples, threads
 from outsize.compiled import Core
 from outsize.counters import Stats
 from outsize.options import Options
@@ -33,7 +33,6 @@ class Session:
         else:
             self.budget = parse_budget(options.budget).resolve(limits)
         self._warn_if_too_large(limits)
-        vector_math.settle()
         self.started = time.monotonic()
         core.create(
             self.budget,

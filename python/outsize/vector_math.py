@@ -3,7 +3,8 @@
 PyTorch hands exp, tanh, sqrt and others of long tensors to oneMKL, a piece to each thread. oneMKL (2024.2, as in
 PyTorch's packages) settles which code a function runs when it is first called; where two threads make that
 call at once, one of them may run code of low accuracy, for that call alone: pytorch/pytorch issue 188792. One such
-call in a first step, and all losses of a run differ from those of the next.
+call in a first step, and all losses of a run differ from those of the next. Sessions do this themselves
+(adapter/vector_math.h); this is for plain runs that are compared with them.
 """
 
 from __future__ import annotations
