@@ -12,7 +12,7 @@ namespace outsize::adapter {
 Result<host::FaultMechanism> fault_mechanism(const std::string& name);
 
 // Makes the runtime, installs allocator and interception, lets ops in. Threads still have to opt in
-// (interception.h). May block; do not hold the GIL.
+// (interception.h). Calls PyTorch's vector functions before (vector_math.h). May block; do not hold the GIL.
 Status enable(const host::RuntimeOptions& options);
 // Keeps ops out, brings every tensor back and lets go of the runtime. On error nothing has changed:
 // outsize is still on. Nothing to do is not an error. May block; do not hold the GIL.

@@ -12,7 +12,7 @@ import outsize
 import pytest
 import torch
 import torch.utils.dlpack
-from outsize import api
+from outsize import api, vector_math
 from outsize.units import MIB
 from support.launch import run_json
 
@@ -74,9 +74,10 @@ def test_a_thread_that_waits_lets_go_of_the_gil() -> None:
 
 
 def test_vector_functions_are_first_called_by_one_thread() -> None:
-    called = run_json("first_calls.py", timeout=60)["called"]
-    for name in ("exp", "expm1", "log", "log1p", "sqrt", "sin", "cos", "tan", "tanh", "erf", "erfc", "erfinv"):
-        assert called.get(f"aten::{name}") == [[4], [4]], name  # float32 and float64, too few for threads to share
+    found = run_json("first_calls.py", timeout=60)
+    for name in vector_math.FUNCTIONS:
+        assert found["called"].get(f"aten::{name}") == [[[4], "float"], [[4], "double"]], name  # threads do not share so few
+    assert not {f"aten.{name}.default" for name in vector_math.FUNCTIONS} & set(found["seen_by_modes"])
 
 
 def test_an_op_that_cannot_fit_is_a_budget_error() -> None:

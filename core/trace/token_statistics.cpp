@@ -12,9 +12,9 @@ constexpr std::int64_t kFar = std::int64_t{1} << 40;  // elements
 // Little-endian, as all machines that this runs on.
 template <class Item>
 void read_row(const char* at, std::int64_t length, std::int64_t stride, std::vector<std::uint64_t>& row) {
-  for (std::int64_t i = 0; i < length; ++i, at += stride * static_cast<std::int64_t>(sizeof(Item))) {
+  for (std::int64_t i = 0; i < length; ++i) {
     Item item;
-    std::memcpy(&item, at, sizeof item);
+    std::memcpy(&item, at + i * stride * static_cast<std::int64_t>(sizeof item), sizeof item);
     row.push_back(item);
   }
 }
@@ -102,8 +102,7 @@ TokenStatistics statistics_of(const TensorView& view) {
   const std::size_t outer = view.sizes.empty() ? 0 : view.sizes.size() - 1;
   const std::int64_t length = view.sizes.empty() ? 1 : view.sizes[outer];
   const std::int64_t stride = view.sizes.empty() ? 1 : view.strides[outer];
-  const std::size_t most = whole ? TokenStatistics::kElementsMax : TokenStatistics::kFractionsMax;
-  const std::size_t rows = most / static_cast<std::size_t>(length);
+  const std::size_t rows = TokenStatistics::kElementsMax / static_cast<std::size_t>(length);
   std::vector<std::int64_t> place(outer, 0);
   if (rows == 0) return out;
   const auto read = row_reader(view.item);

@@ -25,7 +25,6 @@ struct TensorView {
 struct TokenStatistics {
   static constexpr std::size_t kRowsMax = 64;
   static constexpr std::size_t kElementsMax = 16384;  // of a tensor; of a larger one whole rows, as far as they fit
-  static constexpr std::size_t kFractionsMax = 4096;  // the same of fractions, which hardly ever choose a path
   static constexpr std::size_t kValuesMax = 1024;
 
   std::vector<double> values;     // the first, of whole numbers

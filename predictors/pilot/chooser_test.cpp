@@ -172,7 +172,7 @@ TEST(PilotChooser, AChangeOfMindIsLearntAtOnceAlsoAfterMuchThatWasSure) {
   EXPECT_GT(right, 90);
   int wrong = 0;
   for (int i = 0; i < 200; ++i) wrong += step(1) ? 0 : 1;
-  EXPECT_LE(wrong, 4) << "what was counted before fades";
+  EXPECT_LE(wrong, 4) << "what was counted before fades";  // 2
   EXPECT_TRUE(step(1));
 }
 

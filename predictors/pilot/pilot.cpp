@@ -363,7 +363,7 @@ void PilotPredictor::on_sample(std::span<const std::int64_t> sample) {
   sample_.read(sample);
   trail_.begin_sample();
   // Now it is worth most; but samples may come more often than plans can be paid for.
-  plan_ops_ = affordable() ? std::max(plan_ops_, kPlanOpsMin) : kPlanOpsMin;
+  if (!affordable() || plan_ops_ < kPlanOpsMin) plan_ops_ = kPlanOpsMin;
   if (credit_ > -kCreditMax / 2) make_plan(false);
   else lost_ = options_.lost;
 }

@@ -5,7 +5,8 @@
 // run: from the running op on, way by way, as the chooser says, with what they work on, bear and see die (plan.h). It is
 // made when a sample has come, where the step has left the plan for good, where ops work on other extents than it says, and
 // when half of it has run. The next one is twice as long where plans come true, and half as long where one did not, down
-// to a thousand ops, or to a quarter of that where ops work on other extents. Plans take about a share of the step's time.
+// to a thousand ops, or to a quarter of that where ops work on other extents, until a sample comes. Plans take about a
+// share of the step's time.
 // What a plan does not tell is taken to be needed when such things were that had gone unused as long (gaps.h); what small
 // storages share, at once where it was used since ages were said last, in forward behind the plan's end, in backward the
 // later, the longer ago it was used.

@@ -1,5 +1,6 @@
 // Extents that small storages share come with what backward returns to; and plans that go wrong in what ops work on.
 #include <algorithm>
+#include <random>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -109,6 +110,51 @@ TEST(PilotShared, APlanOfRightOpsOnOtherExtentsIsMadeAnew) {
   Chain same, swaps(true);
   for (Chain* const chain : {&same, &swaps}) chain->steps(60);
   EXPECT_GT(swaps.pilot.score().plans, same.pilot.score().plans);
+}
+
+// Always the same ops; each second one works on either of two things made just before, nobody knows which.
+class Picks {
+ public:
+  Picks() : pilot(table_, {}) {
+    table_.ensure(1 + 2 * kLayers);
+    for (ExtentId id = 0; id < 1 + 2 * kLayers; ++id) table_[id].bytes = kMiB;
+    pilot.on_birth(kWeight, kMiB);
+  }
+  void layers() {
+    for (ExtentId id = 1; id < 1 + 2 * kLayers; id += 2) {
+      for (const ExtentId made : {id, id + 1}) {
+        op(made % 2 == 0 ? 70 : 71, {kWeight});
+        pilot.on_birth(made, kMiB);
+      }
+      op(100 + id, {id + static_cast<ExtentId>(random_() % 2)});
+    }
+  }
+  void step() {
+    layers();
+    for (ExtentId id = 1; id < 1 + 2 * kLayers; ++id) pilot.on_death(id, kMiB);
+    pilot.on_step(now_ += 1000);
+  }
+
+ private:
+  static constexpr ExtentId kWeight = 0;
+  void op(std::uint64_t kind, const std::vector<ExtentId>& extents) {
+    pilot.on_op({kind, extents, false, now_ += 1'000'000, {}, {}});
+  }
+  ExtentTable table_;
+  std::mt19937 random_{7};
+  Nanos now_ = 0;
+
+ public:
+  PilotPredictor pilot;
+};
+
+TEST(PilotShared, APlanForASampleIsNotAsShortAsOneAfterSurprises) {
+  Picks picks;
+  for (int i = 0; i < 20; ++i) picks.step();
+  picks.layers();
+  ASSERT_EQ(picks.pilot.facts().plan_ops, 256U);
+  picks.pilot.on_sample({});
+  EXPECT_EQ(picks.pilot.facts().plan_ops, 1024U);
 }
 
 // Small weights lie in an extent that small storages share; no graph tells of them. And on what one op leaves in such an extent, a new one

@@ -102,8 +102,10 @@ TEST(SharedHabits, OfManyTheFirstAreKnownAndNothingOnceItIsForgotten) {
   EXPECT_GT(habits.bytes(), 0);
   habits.clear();
   EXPECT_TRUE(at(habits, 9).empty());
-  use(habits, 3, {1});
-  EXPECT_TRUE(at(habits, 3).empty());
+  for (int i = 0; i < 2; ++i) {
+    use(habits, 3, {1});
+    EXPECT_TRUE(at(habits, 3).empty()) << "nor that it follows another";
+  }
 }
 
 }  // namespace
