@@ -40,11 +40,22 @@ inline void report(const outsize::SessionStats& stats) {
                stats.stall_nanoseconds / 1e9, static_cast<long long>(stats.evictions));
 }
 
+// Calls what libtorch leaves to MKL once on one thread, so that losses are the same from run to run: MKL settles which code
+// such a function runs when it is first called; of two threads that call it first at once, one may get code of low accuracy
+// (pytorch/pytorch issue 188792). Sessions do this too; here it is for plain runs, which are compared with them.
+inline void settle_vector_math() {
+  const torch::Tensor few = torch::full({4}, 0.5);
+  for (const auto function : {torch::cos, torch::erf, torch::exp, torch::log, torch::sin, torch::sqrt, torch::tanh}) {
+    function(few);
+  }
+}
+
 // Runs train(settings, session), in a session where a budget is given; returns the exit code.
 template <class Train>
 int run(int argc, char** argv, Train&& train) {
   const Settings settings = parse(argc, argv);
   try {
+    settle_vector_math();
     std::optional<outsize::Session> session;
     if (settings.budget_mib > 0) {
       session.emplace(outsize::SessionOptions{.budget = outsize::MiB(settings.budget_mib),
