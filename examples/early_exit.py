@@ -87,17 +87,26 @@ class AdaptiveDepth(nn.Module):
         return scores.squeeze(0)
 
     def branch_of(self, window: Tensor, index: int) -> int:
+        return self.branch_for(int(window[self.place_of(len(window), index)]), index)
+
+    def place_of(self, length: int, index: int) -> int:
+        return index * length // len(self.stages)
+
+    def branch_for(self, byte: int, index: int) -> int:
         stage = self.stages[index]
         assert isinstance(stage, Stage)
-        return int(window[index * len(window) // len(self.stages)]) % len(stage.branches)
+        return byte % len(stage.branches)
 
     def leaves(self, window: Tensor, index: int, scores: Tensor) -> bool:
         if index == 0:
             return False  # everybody takes the first
         if self.sure is not None:
             return scores.softmax(-1).amax(-1).mean().item() > self.sure
-        # A window of source text mostly has 20 to 44 different bytes: they are spread over the stages.
-        return index > (len(window.unique()) - 20) * len(self.stages) // 24
+        return index > self.last_stage(len(window.unique()))
+
+    def last_stage(self, different: int) -> int:
+        """A window of source text mostly has 20 to 44 different bytes: they are spread over the stages."""
+        return min(max((different - 20) * len(self.stages) // 24, 0), len(self.stages) - 1)
 
     def path_of(self, window: Tensor) -> dict[str, int]:
         """The branches that a window will take and where it leaves; none where the network decides that.
@@ -106,10 +115,9 @@ class AdaptiveDepth(nn.Module):
         """
         if self.sure is not None:
             return {}
-        text, stages = window.tolist(), len(self.stages)
-        leaves = min(max((len(set(text)) - 20) * stages // 24, 0) + 1, stages)
-        branches = [len(stage.branches) for stage in self.stages if isinstance(stage, Stage)]
-        taken = {f"stage {index}": text[index * len(text) // stages] % branches[index] for index in range(leaves)}
+        text = window.tolist()
+        leaves = self.last_stage(len(set(text))) + 1
+        taken = {f"stage {i}": self.branch_for(text[self.place_of(len(text), i)], i) for i in range(leaves)}
         return {"leaves": leaves} | taken
 
 
