@@ -42,6 +42,29 @@ std::size_t Chooser::index_of(Symbol symbol) const {
   return at == end ? kWaysMax : static_cast<std::size_t>(at - symbol_.begin());
 }
 
+// Of those of which something is there that backward has not returned to yet, the one whose was made last; kNobody of none.
+NodeId Chooser::latest_of_returning(const Standing& standing, std::span<const NodeId> members) {
+  NodeId latest = kNobody;
+  std::uint64_t since = 0;
+  for (const NodeId member : members) {
+    const Node& node = standing.network[member];
+    if (node.relative != 0 || node.returns_to == kNobody) continue;
+    const Instance* const top = standing.instances.top(node.returns_to);
+    if (top == nullptr || top->since <= since) continue;
+    since = top->since;
+    latest = member;
+  }
+  return latest;
+}
+
+NodeId Chooser::mostly_after_backward(const Standing& standing) const {
+  Count most{kNobody, 0};
+  for (const Count& way : contexts_.find(end_key(standing))) {
+    if (way.count > most.count && way.to < standing.network.nodes()) most = way;
+  }
+  return most.to;
+}
+
 // Where steps went from here, the most frequent if there are too many; and where they went from elsewhere at such a
 // choice: what comes may come after this for the first time.
 void Chooser::gather_ways(const Standing& standing) {
@@ -52,7 +75,9 @@ void Chooser::gather_ways(const Standing& standing) {
   const auto end = std::partial_sort_copy(ways.begin(), ways.end(), most.begin(), most.end(), more);
   if (index_.size() < network.nodes()) index_.resize(network.nodes() + network.nodes() / 2, kNobody);
   count_ = 0;
+  any_returns_ = false;
   const auto take = [&](NodeId to) {
+    any_returns_ |= returns_[count_] = network[to].returns_to != kNobody;
     index_[to] = static_cast<std::uint32_t>(count_);
     symbol_[count_] = symbol_of(network, to);
     to_[count_++] = to;
@@ -62,10 +87,20 @@ void Chooser::gather_ways(const Standing& standing) {
     take(way->to);
     (network[way->to].backward ? backward : forward) = true;
   }
-  for (const NodeId member : network.members(network.choice_after(network[standing.at]))) {
+  // Of those that return to something, the one whose turn it is must not be left out. Where nothing is left to return to,
+  // backward may end here, too.
+  const auto& members = network.members(network.choice_after(network[standing.at]));
+  const NodeId latest = backward ? latest_of_returning(standing, members) : kNobody;
+  if (latest != kNobody && index_of(latest) == kWaysMax) take(latest);
+  if (any_returns_ && latest == kNobody) {
+    const NodeId next = mostly_after_backward(standing);
+    if (next != kNobody && count_ < kWaysMax && index_of(next) == kWaysMax) take(next);
+  }
+  for (const NodeId member : members) {
     if (count_ == kWaysMax) break;
-    if (network[member].relative != 0) continue;  // it belongs to another branch
-    if (!(network[member].backward ? backward : forward)) continue;
+    const Node& node = network[member];
+    if (node.relative != 0) continue;  // it belongs to another branch
+    if (!(node.backward ? backward : forward)) continue;
     if (index_of(member) == kWaysMax) take(member);
   }
 }
@@ -107,19 +142,28 @@ NodeId Chooser::mostly(const Standing& standing, std::uint64_t key) const {
   return most.count * 8 > all * 7 ? node_of(standing, most.to) : kNobody;
 }
 
-// Where one adviser has hardly ever been wrong there is no need to hear the others.
+// Where one adviser has hardly ever been wrong there is no need to hear the others: the one that was least so. Rules are
+// heard with all others.
 NodeId Chooser::surely(const Standing& standing, ClassId choice, OfClass& of) {
-  const auto sure = [](const Quality& quality) { return quality.asked >= 24 && quality.right >= 0.98F; };
+  constexpr float kSure = 0.98F;
+  constexpr std::uint32_t kAsked = 24;
   const Qualities& here = of_node(standing.at);
-  for (std::size_t order = 0; options_.markov && order <= bounds().orders; ++order) {
-    if (!sure(here[kMarkov + order])) continue;
-    if (const NodeId to = mostly(standing, markov_key(standing, order)); to != kNobody) return to;
-  }
-  if (options_.markov && sure(here[kTimes])) {
-    if (const NodeId to = mostly(standing, times_key(standing)); to != kNobody) return to;
-  }
+  float best = 0;
+  std::size_t by = kHeard;
+  const auto weigh = [&](const Quality& quality, std::size_t adviser) {
+    if (quality.asked < kAsked || quality.right < kSure || quality.right <= best) return;
+    best = quality.right;
+    by = adviser;
+  };
+  for (std::size_t order = 0; options_.markov && order <= bounds().orders; ++order) weigh(here[kMarkov + order], order);
+  if (options_.markov) weigh(here[kTimes], kTimes);
+  if (options_.sample && of.best[0] < of.readers.size()) weigh(of.readers[of.best[0]], kSample);
+  for (std::size_t rule = kLatest; options_.rules && rule <= kNoneLeft; ++rule) weigh(here[rule], rule);
+  if (by <= kMarkov + Trail::kOrders) return mostly(standing, markov_key(standing, by));
+  if (by == kTimes) return mostly(standing, times_key(standing));
+  if (by != kSample) return kNobody;
   const auto key = best_key(standing, choice, of, 0);
-  return key && sure(of.readers[of.best[0]]) ? mostly(standing, *key) : kNobody;
+  return key ? mostly(standing, *key) : kNobody;
 }
 
 std::size_t Chooser::likeliest() const {
@@ -156,14 +200,20 @@ void Chooser::judge(Quality& quality, bool right, std::uint32_t memory) {
 
 void Chooser::judge_rule(const Network& network, std::size_t rule, NodeId to) {
   // A rule for backward says nothing of what comes in forward, and the other way round.
-  if (network[to].backward != (rule == kLatest)) return;
-  const std::size_t way = advice_[rule].points_at;
-  const NodeId pointed = way < count_ ? to_[way] : to;
+  if (network[to].backward != (rule == kLatest || rule == kReturning)) return;
+  const std::size_t way = advice_[rule].points_at, came = index_of(symbol_of(network, to));
+  if (says_nothing_of(rule, came)) return;
+  const bool other = way < count_ && !(rule == kReturning && network[to_[way]].returns_to == network[to].returns_to);
+  const NodeId pointed = other ? to_[way] : to;
   const NodeId most = std::max(pointed, to);
   if (most >= in_vain_.size()) in_vain_.resize(most + 1 + most / 2);
   std::uint8_t& tries = in_vain_[pointed][rule - kLatest];
   tries = static_cast<std::uint8_t>(std::min<int>(tries + 1, kTriesMax));
   in_vain_[to][rule - kLatest] = 0;
+}
+
+bool Chooser::says_nothing_of(std::size_t adviser, std::size_t way) const {
+  return adviser == kReturning && !returns_[way];
 }
 
 // Where one adviser was sure, and right, there is not much to learn: most of the time that learning takes is saved. Not always, or
@@ -179,6 +229,7 @@ bool Chooser::passes_over(const Standing& standing, ClassId choice, OfClass& of,
 
 void Chooser::learn(const Standing& standing, NodeId node) {
   const ClassId choice = standing.network.choice_after(standing.network[standing.at]);
+  if (options_.learn && ends_backward(standing.network, standing.at, node)) count(end_key(standing), node);
   if (choice == kNobody) return;
   OfClass& of = of_class(choice);
   if (passes_over(standing, choice, of, node)) return;
@@ -201,6 +252,7 @@ void Chooser::learn(const Standing& standing, NodeId node) {
   learn_sample(standing, of, choice, to, way);
   for (std::size_t order = 0; order <= bounds().orders; ++order) count(markov_key(standing, order), to);
   count(times_key(standing), to);
+  if (way < count_ && any_returns_) count(whether_key(standing), returns_[way] ? kReturns : to);
   if (const auto like = like_key(standing, choice)) count(*like, to);
   ++of.choices;
 }
@@ -213,11 +265,12 @@ void Chooser::learn_kinds(const Standing& standing, std::size_t way) {
 }
 
 void Chooser::judge_heard(const Standing& standing, OfClass& of, std::size_t way) {
-  for (const std::size_t rule : {kLatest, kThere, kUsed}) judge_rule(standing.network, rule, to_[way]);
+  for (const std::size_t rule : {kLatest, kThere, kUsed, kReturning}) judge_rule(standing.network, rule, to_[way]);
   for (std::size_t a = 0; a < kHeard; ++a) {
     const bool of_sample = a >= kSample && a < kSample + kBest;
-    if (of_sample || !advice_[a].any) continue;
-    const bool was_right = right(advice_[a], way);
+    if (of_sample || !advice_[a].any || says_nothing_of(a, way)) continue;
+    const bool of_some = a == kReturning || a == kNoneLeft;
+    const bool was_right = of_some ? advice_[a].log[way] > 0 : right(advice_[a], way);
     judge(of.fixed[a], was_right);
     judge(of_node(standing.at)[a], was_right);
     judge(sort().fixed[a], was_right, kMemoryOfSort);

@@ -4,8 +4,8 @@
 // Several *advisers* each give every way a probability: what followed after the last 0 to 3 choices; what followed the
 // how-manieth run of this op in the step; what followed ops as far behind the begin of other branches; what followed
 // where the sample had this value (readers.h; the few ways of reading it that were right most often are heard); the ways
-// whose things were made latest (backward returns in reverse); the next in order of those whose things are there, or
-// were used in this step (optimizers); which kind of way followed such kinds of work, in whatever network (kinds.h). How
+// whose things were made latest (backward returns in reverse), against all ways and against those alone that return to
+// something; the next in order of those whose things are there, or were used in this step (optimizers); which kind of way followed such kinds of work, in whatever network (kinds.h). How
 // often each was right is kept by class of choices.
 // A softmax over ways of their logarithms, weighed by that and by weights that all choices of all networks share,
 // decides; the weights learn by gradient descent from every choice that is seen: a mixture of context models as in
@@ -24,6 +24,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -88,7 +89,7 @@ class Chooser {
                                                   {kContextsMax, kKindsMax, Trail::kOrders, kBest}}};
   const Bounds& bounds() const { return kBounds[static_cast<std::size_t>(options_.size)]; }
   enum Heard : std::size_t {
-    kMarkov = 0, kTimes = 4, kLike, kSample, kLatest = kSample + kBest, kThere, kUsed, kKind,
+    kMarkov = 0, kTimes = 4, kWhether, kLike, kSample, kLatest = kSample + kBest, kThere, kUsed, kReturning, kNoneLeft, kKind,
     kHeard = kKind + kKindOrders
   };
   static constexpr std::uint64_t kNowAndThen = 8;  // one choice in so many of a class is looked at closely
@@ -129,6 +130,7 @@ class Chooser {
   // comes after one branch is known from what came after the others.
   using Symbol = std::uint32_t;
   static constexpr Symbol kRelative = 1U << 31;
+  static constexpr Symbol kReturns = ~Symbol{0};  // any that returns to something
   static Symbol symbol_of(const Network& network, NodeId node);
   static NodeId node_of(const Standing& standing, Symbol symbol);
 
@@ -144,13 +146,22 @@ class Chooser {
   NodeId mostly(const Standing& standing, std::uint64_t key) const;
   NodeId surely(const Standing& standing, ClassId choice, OfClass& of);
   bool passes_over(const Standing& standing, ClassId choice, OfClass& of, NodeId node);
+  static NodeId latest_of_returning(const Standing& standing, std::span<const NodeId> members);
+  NodeId mostly_after_backward(const Standing& standing) const;
   void gather_ways(const Standing& standing);  // to_[0, count_), by index_of
   void hear(const Standing& standing, ClassId choice, OfClass& of, bool all);
   std::size_t index_of(Symbol symbol) const;
   static std::uint64_t times_key(const Standing& standing);
+  static std::uint64_t whether_key(const Standing& standing);
+  static std::uint64_t end_key(const Standing& standing);
+  static bool ends_backward(const Network& network, NodeId at, NodeId next) {
+    return network[at].backward && !network[next].backward;
+  }
   static std::optional<std::uint64_t> like_key(const Standing& standing, ClassId choice);
   static std::uint64_t made(const Standing& standing, const Node& node);
   void hear_latest(const Standing& standing, Advice& out) const;
+  void hear_returning(const Standing& standing, Advice& out, Advice& none) const;
+  void hear_whether(const Standing& standing, Advice& out) const;
   void hear_there(const Standing& standing, Advice& out) const;
   void hear_used(const Standing& standing, Advice& out) const;
   void point_at(std::size_t way, Advice& out) const;
@@ -168,6 +179,7 @@ class Chooser {
     return node < in_vain_.size() && in_vain_[node][rule - kLatest] >= kTriesMax;
   }
   void judge_rule(const Network& network, std::size_t rule, NodeId to);
+  bool says_nothing_of(std::size_t adviser, std::size_t way) const;
   bool right(const Advice& advice, std::size_t way) const;
   static void judge(Quality& quality, bool right, std::uint32_t memory = kMemory);
   std::uint64_t markov_key(const Standing& standing, std::size_t order) const;
@@ -214,6 +226,8 @@ class Chooser {
   // of the choice that is thought about
   std::array<NodeId, kWaysMax> to_{};
   std::array<Symbol, kWaysMax> symbol_{};
+  std::array<bool, kWaysMax> returns_{};  // backward returns to something with it
+  bool any_returns_ = false;
   std::array<Kind, kWaysMax> kind_{};
   std::size_t count_ = 0;
   std::size_t sort_ = 0;

@@ -90,6 +90,12 @@ std::uint64_t Chooser::markov_key(const Standing& standing, std::size_t order) c
   return key;
 }
 
+// What comes after backward: an optimizer mostly. It may come after an op that never was the last before; after one of its
+// kind is enough.
+std::uint64_t Chooser::end_key(const Standing& standing) { return mix(standing.network[standing.at].kind, 11); }
+
+std::uint64_t Chooser::whether_key(const Standing& standing) { return mix(times_key(standing), 10); }
+
 std::uint64_t Chooser::times_key(const Standing& standing) {
   constexpr std::uint32_t kTimesMax = 3;
   return mix(mix(standing.at, std::min(standing.instances.times(standing.at), kTimesMax)), 8);
@@ -144,6 +150,43 @@ void Chooser::hear_latest(const Standing& standing, Advice& out) const {
   point_at(best, out);
 }
 
+// The same, of those alone that return to something: others are neither more nor less likely for it. A gradient is made
+// and then added up or not, which other advisers know; where it is not, the next op is of what was made latest.
+void Chooser::hear_returning(const Standing& standing, Advice& out, Advice& none) const {
+  constexpr float kCertainly = 8;
+  std::uint64_t latest = 0;
+  std::size_t best = count_;
+  for (std::size_t i = 0; i < count_; ++i) {
+    if (!returns_[i]) continue;
+    const std::uint64_t since = made(standing, standing.network[to_[i]]);
+    if (since <= latest || given_up(to_[i], kReturning)) continue;
+    latest = since;
+    best = i;
+  }
+  out.points_at = best;
+  out.any = best < count_;
+  none.any = any_returns_ && best == count_;
+  if (!out.any) out.weight = 0;
+  if (!none.any) none.weight = 0;
+  const ThingId to = best < count_ ? standing.network[to_[best]].returns_to : kNobody;
+  for (std::size_t i = 0; i < count_; ++i) {
+    out.log[i] = !returns_[i] || standing.network[to_[i]].returns_to == to ? kCertainly : 0;
+    none.log[i] = returns_[i] ? 0 : kCertainly;
+  }
+}
+
+// Whether what comes returns to something at all, or what else it is.
+void Chooser::hear_whether(const Standing& standing, Advice& out) const {
+  advise(whether_key(standing), out);
+  if (!out.any) return;
+  const std::span<const Count> counts = contexts_.find(whether_key(standing));
+  const auto at = std::find_if(counts.begin(), counts.end(), [](const Count& way) { return way.to == kReturns; });
+  const float returns = kLogOfCount[at == counts.end() ? 0 : std::min(at->count, kCountMax)];
+  for (std::size_t i = 0; i < count_; ++i) {
+    if (returns_[i]) out.log[i] = returns;
+  }
+}
+
 // The next in order of those for which all is there.
 void Chooser::hear_there(const Standing& standing, Advice& out) const {
   std::size_t best = count_;
@@ -187,10 +230,16 @@ void Chooser::hear_used(const Standing& standing, Advice& out) const {
 // `all`: also those that have no weight.
 void Chooser::hear(const Standing& standing, ClassId choice, OfClass& of, bool all) {
   constexpr std::uint32_t kKnown = 6;
+  constexpr float kHardlyWrong = 2;  // weight: right some nine times of ten
   const Qualities& here = of_node(standing.at);
   for (std::size_t i = 0; i < kHeard; ++i) {
     advice_[i].weight = weight_of(here[i].asked < kKnown ? of.fixed[i] : here[i], sort().fixed[i]);
   }
+  // Backward ends once a step, mostly elsewhere: who says rightly what it returns to is believed when there is nothing left.
+  // But where a kept graph is gone through again, there is nothing all the while.
+  Advice& none = advice_[kNoneLeft];
+  if (std::max(here[kNoneLeft].asked, of.fixed[kNoneLeft].asked) < kKnown) none.weight = advice_[kReturning].weight;
+  if (none.weight < kHardlyWrong) none.weight = 0;
   for (std::size_t order = 0; order <= Trail::kOrders; ++order) {
     Advice& advice = advice_[kMarkov + order];
     if (!options_.markov || order > bounds().orders) advice.weight = 0;
@@ -198,6 +247,8 @@ void Chooser::hear(const Standing& standing, ClassId choice, OfClass& of, bool a
   }
   if (!options_.markov) advice_[kTimes].weight = 0;
   if (all || advice_[kTimes].weight > kFaint) advise(times_key(standing), advice_[kTimes]);
+  if (!options_.markov || !any_returns_) advice_[kWhether].weight = 0, advice_[kWhether].any = false;
+  else if (all || advice_[kWhether].weight > kFaint) hear_whether(standing, advice_[kWhether]);
   const auto like = options_.markov ? like_key(standing, choice) : std::nullopt;
   advice_[kLike].any = false;
   if (!like) advice_[kLike].weight = 0;
@@ -211,9 +262,13 @@ void Chooser::hear(const Standing& standing, ClassId choice, OfClass& of, bool a
   }
   hear_kinds(standing, choice, all);
   if (all || advice_[kLatest].weight > kFaint) hear_latest(standing, advice_[kLatest]);
+  if (all || advice_[kReturning].weight > kFaint || advice_[kNoneLeft].weight > kFaint) {
+    hear_returning(standing, advice_[kReturning], advice_[kNoneLeft]);
+  }
   if (all || advice_[kThere].weight > kFaint) hear_there(standing, advice_[kThere]);
   if (all || advice_[kUsed].weight > kFaint) hear_used(standing, advice_[kUsed]);
-  if (!options_.rules) advice_[kLatest].weight = advice_[kThere].weight = advice_[kUsed].weight = 0;
+  if (options_.rules) return;
+  for (const std::size_t rule : {kLatest, kThere, kUsed, kReturning, kNoneLeft}) advice_[rule].weight = 0;
 }
 
 }  // namespace outsize::pilot
