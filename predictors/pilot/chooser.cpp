@@ -42,27 +42,54 @@ std::size_t Chooser::index_of(Symbol symbol) const {
   return at == end ? kWaysMax : static_cast<std::size_t>(at - symbol_.begin());
 }
 
-// Of those of which something is there that backward has not returned to yet, the one whose was made last; kNobody of none.
-NodeId Chooser::latest_of_returning(const Standing& standing, std::span<const NodeId> members) {
-  NodeId latest = kNobody;
+// Of members that return to something that is there still, the one whose was made last; kNobody of none. Of a class that is
+// huge not all are looked at.
+NodeId Chooser::due_among(const Standing& standing, std::span<const NodeId> members) const {
+  constexpr std::size_t kMembersMax = 1024;
+  NodeId due = kNobody;
   std::uint64_t since = 0;
-  for (const NodeId member : members) {
-    const Node& node = standing.network[member];
-    if (node.relative != 0 || node.returns_to == kNobody) continue;
-    const Instance* const top = standing.instances.top(node.returns_to);
-    if (top == nullptr || top->since <= since) continue;
-    since = top->since;
-    latest = member;
+  for (const NodeId member : members.first(std::min(members.size(), kMembersMax))) {
+    if (standing.network[member].relative != 0) continue;  // it belongs to another branch
+    const std::uint64_t made_at = returns_since(standing, member);
+    if (made_at <= since) continue;
+    since = made_at;
+    due = member;
   }
-  return latest;
+  return due;
 }
 
+// When what backward returns to with this node was made; 0: it returns to nothing that is there.
+std::uint64_t Chooser::returns_since(const Standing& standing, NodeId node) const {
+  const ThingId thing = standing.network[node].returns_to;
+  if (thing == kNobody || given_up(node, kReturning)) return 0;
+  const Instance* const top = standing.instances.top(thing);
+  return top == nullptr ? 0 : top->since;
+}
+
+// Also where it is named after another branch: it stands for that part of the program.
 NodeId Chooser::mostly_after_backward(const Standing& standing) const {
   Count most{kNobody, 0};
   for (const Count& way : contexts_.find(end_key(standing))) {
     if (way.count > most.count && way.to < standing.network.nodes()) most = way;
   }
   return most.to;
+}
+
+// Of those that return to something, the one whose turn it is must not be left out. Where steps went on from here with such and
+// nothing is left to return to, backward may end here.
+template <class Take>
+void Chooser::gather_due(const Standing& standing, std::span<const NodeId> members, const Take& take) {
+  NodeId due = due_among(standing, members);
+  std::uint64_t since = due == kNobody ? 0 : returns_since(standing, due);
+  for (std::size_t i = 0; i < count_; ++i) {
+    const std::uint64_t made_at = returns_[i] ? returns_since(standing, to_[i]) : 0;
+    if (made_at <= since) continue;
+    since = made_at;
+    due = to_[i];
+  }
+  const NodeId more = due != kNobody ? due : any_returns_ ? mostly_after_backward(standing) : kNobody;
+  if (more != kNobody && index_of(symbol_of(standing.network, more)) == kWaysMax) take(more);
+  if (due != kNobody) due_ = standing.network[due].returns_to;
 }
 
 // Where steps went from here, the most frequent if there are too many; and where they went from elsewhere at such a
@@ -76,6 +103,7 @@ void Chooser::gather_ways(const Standing& standing) {
   if (index_.size() < network.nodes()) index_.resize(network.nodes() + network.nodes() / 2, kNobody);
   count_ = 0;
   any_returns_ = false;
+  due_ = kNobody;
   const auto take = [&](NodeId to) {
     any_returns_ |= returns_[count_] = network[to].returns_to != kNobody;
     index_[to] = static_cast<std::uint32_t>(count_);
@@ -87,15 +115,8 @@ void Chooser::gather_ways(const Standing& standing) {
     take(way->to);
     (network[way->to].backward ? backward : forward) = true;
   }
-  // Of those that return to something, the one whose turn it is must not be left out. Where nothing is left to return to,
-  // backward may end here, too.
-  const auto& members = network.members(network.choice_after(network[standing.at]));
-  const NodeId latest = backward ? latest_of_returning(standing, members) : kNobody;
-  if (latest != kNobody && index_of(latest) == kWaysMax) take(latest);
-  if (any_returns_ && latest == kNobody) {
-    const NodeId next = mostly_after_backward(standing);
-    if (next != kNobody && count_ < kWaysMax && index_of(next) == kWaysMax) take(next);
-  }
+  const std::span<const NodeId> members = network.members(network.choice_after(network[standing.at]));
+  if (backward && options_.rules) gather_due(standing, members, take);
   for (const NodeId member : members) {
     if (count_ == kWaysMax) break;
     const Node& node = network[member];
@@ -142,8 +163,7 @@ NodeId Chooser::mostly(const Standing& standing, std::uint64_t key) const {
   return most.count * 8 > all * 7 ? node_of(standing, most.to) : kNobody;
 }
 
-// Where one adviser has hardly ever been wrong there is no need to hear the others: the one that was least so. Rules are
-// heard with all others.
+// Where one adviser has hardly ever been wrong there is no need to hear the others: the one that was least so.
 NodeId Chooser::surely(const Standing& standing, ClassId choice, OfClass& of) {
   constexpr float kSure = 0.98F;
   constexpr std::uint32_t kAsked = 24;
@@ -158,12 +178,22 @@ NodeId Chooser::surely(const Standing& standing, ClassId choice, OfClass& of) {
   for (std::size_t order = 0; options_.markov && order <= bounds().orders; ++order) weigh(here[kMarkov + order], order);
   if (options_.markov) weigh(here[kTimes], kTimes);
   if (options_.sample && of.best[0] < of.readers.size()) weigh(of.readers[of.best[0]], kSample);
-  for (std::size_t rule = kLatest; options_.rules && rule <= kNoneLeft; ++rule) weigh(here[rule], rule);
-  if (by <= kMarkov + Trail::kOrders) return mostly(standing, markov_key(standing, by));
-  if (by == kTimes) return mostly(standing, times_key(standing));
-  if (by != kSample) return kNobody;
-  const auto key = best_key(standing, choice, of, 0);
-  return key ? mostly(standing, *key) : kNobody;
+  if (by == kHeard) return kNobody;
+  std::optional<std::uint64_t> key = times_key(standing);
+  if (by == kSample) key = best_key(standing, choice, of, 0);
+  else if (by != kTimes) key = markov_key(standing, by);
+  const NodeId to = key ? mostly(standing, *key) : kNobody;
+  const bool rule_is_surer = options_.rules && here[kReturning].asked >= kAsked && here[kReturning].right > best;
+  return to != kNobody && rule_is_surer && !is_its_turn(standing, to) ? kNobody : to;
+}
+
+// As far as backward returns to something with it.
+bool Chooser::is_its_turn(const Standing& standing, NodeId node) const {
+  if (standing.network[node].returns_to == kNobody) return true;
+  const std::uint64_t since = returns_since(standing, node);
+  if (since == 0) return false;
+  const NodeId due = due_among(standing, standing.network.members(standing.network.choice_after(standing.network[standing.at])));
+  return due == kNobody || returns_since(standing, due) <= since;
 }
 
 std::size_t Chooser::likeliest() const {
@@ -193,18 +223,30 @@ bool Chooser::right(const Advice& advice, std::size_t way) const {
   return true;
 }
 
+// Those that do not say which way comes are right where it is one of those that they mean.
+bool Chooser::was_right(std::size_t adviser, std::size_t way) const {
+  const Advice& advice = advice_[adviser];
+  if (says_which(adviser)) return right(advice, way);
+  if (adviser != kWhether) return advice.log[way] > 0;
+  for (std::size_t i = 0; i < count_; ++i) {
+    const bool alike = i == way || (returns_[i] && returns_[way]);
+    if (!alike && !(advice.log[i] < advice.log[way])) return false;
+  }
+  return true;
+}
+
 void Chooser::judge(Quality& quality, bool right, std::uint32_t memory) {
   quality.asked = std::min(quality.asked + 1, memory);
   quality.right += ((right ? 1.0F : 0.0F) - quality.right) / static_cast<float>(quality.asked);
 }
 
-void Chooser::judge_rule(const Network& network, std::size_t rule, NodeId to) {
+void Chooser::judge_rule(const Network& network, std::size_t rule, std::size_t way) {
   // A rule for backward says nothing of what comes in forward, and the other way round.
-  if (network[to].backward != (rule == kLatest || rule == kReturning)) return;
-  const std::size_t way = advice_[rule].points_at, came = index_of(symbol_of(network, to));
-  if (says_nothing_of(rule, came)) return;
-  const bool other = way < count_ && !(rule == kReturning && network[to_[way]].returns_to == network[to].returns_to);
-  const NodeId pointed = other ? to_[way] : to;
+  const NodeId to = to_[way];
+  if (network[to].backward != (rule == kLatest || rule == kReturning) || says_nothing_of(rule, way)) return;
+  const std::size_t points_at = advice_[rule].points_at;
+  const bool other = points_at < count_ && !(rule == kReturning && network[to_[points_at]].returns_to == network[to].returns_to);
+  const NodeId pointed = other ? to_[points_at] : to;
   const NodeId most = std::max(pointed, to);
   if (most >= in_vain_.size()) in_vain_.resize(most + 1 + most / 2);
   std::uint8_t& tries = in_vain_[pointed][rule - kLatest];
@@ -228,8 +270,13 @@ bool Chooser::passes_over(const Standing& standing, ClassId choice, OfClass& of,
 }
 
 void Chooser::learn(const Standing& standing, NodeId node) {
+  learn_choice(standing, node);
+  const bool ends_backward = standing.network[standing.at].backward && !standing.network[node].backward;
+  if (options_.learn && ends_backward) count(end_key(standing), node);
+}
+
+void Chooser::learn_choice(const Standing& standing, NodeId node) {
   const ClassId choice = standing.network.choice_after(standing.network[standing.at]);
-  if (options_.learn && ends_backward(standing.network, standing.at, node)) count(end_key(standing), node);
   if (choice == kNobody) return;
   OfClass& of = of_class(choice);
   if (passes_over(standing, choice, of, node)) return;
@@ -265,15 +312,14 @@ void Chooser::learn_kinds(const Standing& standing, std::size_t way) {
 }
 
 void Chooser::judge_heard(const Standing& standing, OfClass& of, std::size_t way) {
-  for (const std::size_t rule : {kLatest, kThere, kUsed, kReturning}) judge_rule(standing.network, rule, to_[way]);
+  for (const std::size_t rule : {kLatest, kThere, kUsed, kReturning}) judge_rule(standing.network, rule, way);
   for (std::size_t a = 0; a < kHeard; ++a) {
     const bool of_sample = a >= kSample && a < kSample + kBest;
     if (of_sample || !advice_[a].any || says_nothing_of(a, way)) continue;
-    const bool of_some = a == kReturning || a == kNoneLeft;
-    const bool was_right = of_some ? advice_[a].log[way] > 0 : right(advice_[a], way);
-    judge(of.fixed[a], was_right);
-    judge(of_node(standing.at)[a], was_right);
-    judge(sort().fixed[a], was_right, kMemoryOfSort);
+    const bool is_right = was_right(a, way);
+    judge(of.fixed[a], is_right);
+    judge(of_node(standing.at)[a], is_right);
+    judge(sort().fixed[a], is_right, kMemoryOfSort);
   }
 }
 
@@ -354,7 +400,7 @@ bool Chooser::does_without(const OfClass& of) const {
   if (of.choices < kFirst) return true;
   if (of.choices >= kNew) return false;
   for (std::size_t a = 0; a < kHeard; ++a) {
-    if (is_used(a) && of.fixed[a].asked >= kFirst && of.fixed[a].right > 0.999F) return true;
+    if (is_used(a) && says_which(a) && of.fixed[a].asked >= kFirst && of.fixed[a].right > 0.999F) return true;
   }
   return false;
 }
@@ -369,7 +415,11 @@ bool Chooser::is_used(std::size_t adviser) const {
 bool Chooser::told(const OfClass& of) {
   const auto tells = [](const Quality& quality) { return quality.right >= 0.95F && quality.asked >= 16; };
   const Reader best = of.best[0];
-  return (best != kNoReader && tells(of.readers[best])) || std::any_of(of.fixed.begin(), of.fixed.end(), tells);
+  if (best != kNoReader && tells(of.readers[best])) return true;
+  for (std::size_t a = 0; a < kHeard; ++a) {
+    if (says_which(a) && tells(of.fixed[a])) return true;
+  }
+  return false;
 }
 
 bool Chooser::better(const OfClass& of, Reader a, Reader b) {

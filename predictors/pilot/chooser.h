@@ -4,8 +4,8 @@
 // Several *advisers* each give every way a probability: what followed after the last 0 to 3 choices; what followed the
 // how-manieth run of this op in the step; what followed ops as far behind the begin of other branches; what followed
 // where the sample had this value (readers.h; the few ways of reading it that were right most often are heard); the ways
-// whose things were made latest (backward returns in reverse), against all ways and against those alone that return to
-// something; the next in order of those whose things are there, or were used in this step (optimizers); which kind of way followed such kinds of work, in whatever network (kinds.h). How
+// whose things were made latest (backward returns in reverse); whether what comes returns to something at all, by the
+// how-manieth run this is, which of those alone that do, and that none does where nothing is left; the next in order of those whose things are there, or were used in this step (optimizers); which kind of way followed such kinds of work, in whatever network (kinds.h). How
 // often each was right is kept by class of choices.
 // A softmax over ways of their logarithms, weighed by that and by weights that all choices of all networks share,
 // decides; the weights learn by gradient descent from every choice that is seen: a mixture of context models as in
@@ -15,7 +15,8 @@
 // base type. So is how often each adviser was right; a choice that is new begins with that. Nothing of a sort, and no
 // kind, is of one network: all of it is kept where the rest of a model is of no use.
 //
-// Costs: O(ways + advisers) table look-ups a choice, one or a few where an adviser is sure; learning looks at all of the
+// Costs: O(ways + advisers) table look-ups a choice and, in backward, of up to 1024 of its class what is left of them; one or a
+// few where an adviser is sure; learning looks at all of the
 // sample's features now and then.
 // Bounded: past so many contexts those that came seldom are forgotten.
 #pragma once
@@ -110,7 +111,11 @@ class Chooser {
     std::size_t points_at = kWaysMax;   // a rule's way
     bool any = false;                   // it has something to say
   };
-  static constexpr std::size_t kRules = kKind - kLatest;
+  static constexpr std::size_t kRules = kNoneLeft - kLatest;  // that point at a way
+  // The others say of several alike that it is one of them, or none.
+  static constexpr bool says_which(std::size_t adviser) {
+    return adviser != kWhether && adviser != kReturning && adviser != kNoneLeft;
+  }
   static constexpr std::uint8_t kTriesMax = 2;
   using Qualities = std::array<Quality, kHeard>;
   static constexpr Reader kNoReader = 0xffffffffU;
@@ -146,7 +151,12 @@ class Chooser {
   NodeId mostly(const Standing& standing, std::uint64_t key) const;
   NodeId surely(const Standing& standing, ClassId choice, OfClass& of);
   bool passes_over(const Standing& standing, ClassId choice, OfClass& of, NodeId node);
-  static NodeId latest_of_returning(const Standing& standing, std::span<const NodeId> members);
+  NodeId due_among(const Standing& standing, std::span<const NodeId> members) const;
+  std::uint64_t returns_since(const Standing& standing, NodeId node) const;
+  bool is_its_turn(const Standing& standing, NodeId node) const;
+  template <class Take>
+  void gather_due(const Standing& standing, std::span<const NodeId> members, const Take& take);
+  void learn_choice(const Standing& standing, NodeId node);
   NodeId mostly_after_backward(const Standing& standing) const;
   void gather_ways(const Standing& standing);  // to_[0, count_), by index_of
   void hear(const Standing& standing, ClassId choice, OfClass& of, bool all);
@@ -154,13 +164,10 @@ class Chooser {
   static std::uint64_t times_key(const Standing& standing);
   static std::uint64_t whether_key(const Standing& standing);
   static std::uint64_t end_key(const Standing& standing);
-  static bool ends_backward(const Network& network, NodeId at, NodeId next) {
-    return network[at].backward && !network[next].backward;
-  }
   static std::optional<std::uint64_t> like_key(const Standing& standing, ClassId choice);
   static std::uint64_t made(const Standing& standing, const Node& node);
   void hear_latest(const Standing& standing, Advice& out) const;
-  void hear_returning(const Standing& standing, Advice& out, Advice& none) const;
+  void hear_returning(const Standing& standing, Advice& which, Advice& none) const;
   void hear_whether(const Standing& standing, Advice& out) const;
   void hear_there(const Standing& standing, Advice& out) const;
   void hear_used(const Standing& standing, Advice& out) const;
@@ -178,9 +185,10 @@ class Chooser {
   bool given_up(NodeId node, std::size_t rule) const {
     return node < in_vain_.size() && in_vain_[node][rule - kLatest] >= kTriesMax;
   }
-  void judge_rule(const Network& network, std::size_t rule, NodeId to);
+  void judge_rule(const Network& network, std::size_t rule, std::size_t way);
   bool says_nothing_of(std::size_t adviser, std::size_t way) const;
   bool right(const Advice& advice, std::size_t way) const;
+  bool was_right(std::size_t adviser, std::size_t way) const;
   static void judge(Quality& quality, bool right, std::uint32_t memory = kMemory);
   std::uint64_t markov_key(const Standing& standing, std::size_t order) const;
   static Choosing choosing(const Standing& standing, ClassId choice) {
@@ -228,6 +236,7 @@ class Chooser {
   std::array<Symbol, kWaysMax> symbol_{};
   std::array<bool, kWaysMax> returns_{};  // backward returns to something with it
   bool any_returns_ = false;
+  ThingId due_ = kNobody;               // which it is due to return to
   std::array<Kind, kWaysMax> kind_{};
   std::size_t count_ = 0;
   std::size_t sort_ = 0;

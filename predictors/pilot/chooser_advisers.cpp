@@ -150,36 +150,29 @@ void Chooser::hear_latest(const Standing& standing, Advice& out) const {
   point_at(best, out);
 }
 
-// The same, of those alone that return to something: others are neither more nor less likely for it. A gradient is made
+// `which`: the same, of those alone that return to something; others are neither more nor less likely for it. A gradient is made
 // and then added up or not, which other advisers know; where it is not, the next op is of what was made latest.
-void Chooser::hear_returning(const Standing& standing, Advice& out, Advice& none) const {
+// `none`: that none of them comes, for there is nothing left to return to.
+void Chooser::hear_returning(const Standing& standing, Advice& which, Advice& none) const {
   constexpr float kCertainly = 8;
-  std::uint64_t latest = 0;
-  std::size_t best = count_;
-  for (std::size_t i = 0; i < count_; ++i) {
-    if (!returns_[i]) continue;
-    const std::uint64_t since = made(standing, standing.network[to_[i]]);
-    if (since <= latest || given_up(to_[i], kReturning)) continue;
-    latest = since;
-    best = i;
-  }
-  out.points_at = best;
-  out.any = best < count_;
-  none.any = any_returns_ && best == count_;
-  if (!out.any) out.weight = 0;
+  which.points_at = count_;
+  which.any = due_ != kNobody;
+  none.any = any_returns_ && due_ == kNobody;
+  if (!which.any) which.weight = 0;
   if (!none.any) none.weight = 0;
-  const ThingId to = best < count_ ? standing.network[to_[best]].returns_to : kNobody;
-  for (std::size_t i = 0; i < count_; ++i) {
-    out.log[i] = !returns_[i] || standing.network[to_[i]].returns_to == to ? kCertainly : 0;
+  for (std::size_t i = count_; i-- > 0;) {
+    const bool due = returns_[i] && standing.network[to_[i]].returns_to == due_;
+    if (due) which.points_at = i;
+    which.log[i] = !returns_[i] || due ? kCertainly : 0;
     none.log[i] = returns_[i] ? 0 : kCertainly;
   }
 }
 
 // Whether what comes returns to something at all, or what else it is.
 void Chooser::hear_whether(const Standing& standing, Advice& out) const {
-  advise(whether_key(standing), out);
-  if (!out.any) return;
   const std::span<const Count> counts = contexts_.find(whether_key(standing));
+  advise(counts, out);
+  if (!out.any) return;
   const auto at = std::find_if(counts.begin(), counts.end(), [](const Count& way) { return way.to == kReturns; });
   const float returns = kLogOfCount[at == counts.end() ? 0 : std::min(at->count, kCountMax)];
   for (std::size_t i = 0; i < count_; ++i) {
@@ -235,10 +228,11 @@ void Chooser::hear(const Standing& standing, ClassId choice, OfClass& of, bool a
   for (std::size_t i = 0; i < kHeard; ++i) {
     advice_[i].weight = weight_of(here[i].asked < kKnown ? of.fixed[i] : here[i], sort().fixed[i]);
   }
-  // Backward ends once a step, mostly elsewhere: who says rightly what it returns to is believed when there is nothing left.
-  // But where a kept graph is gone through again, there is nothing all the while.
+  // Backward ends once a step, mostly elsewhere: while little is known, who says rightly what it returns to is believed when there is
+  // nothing left. But where a kept graph is gone through again, there is nothing all the while.
   Advice& none = advice_[kNoneLeft];
-  if (std::max(here[kNoneLeft].asked, of.fixed[kNoneLeft].asked) < kKnown) none.weight = advice_[kReturning].weight;
+  const auto asked = {here[kNoneLeft].asked, of.fixed[kNoneLeft].asked, sort().fixed[kNoneLeft].asked};
+  if (std::max(asked) < kKnown) none.weight = advice_[kReturning].weight;
   if (none.weight < kHardlyWrong) none.weight = 0;
   for (std::size_t order = 0; order <= Trail::kOrders; ++order) {
     Advice& advice = advice_[kMarkov + order];

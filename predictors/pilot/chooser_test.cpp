@@ -199,7 +199,7 @@ TEST(PilotChooser, AWayThatNeverCameHereBeforeIsFound) {
 }
 
 // Of several that are nearly always right the one is asked that was so most often: after the first of 400 runs of an op in a step
-// another comes than after the rest, which who counts no runs does not see, and is right of 399.
+// another comes than after the rest. Who says what came mostly is right of 399.
 TEST(PilotChooser, OfTheSureTheSurestIsAsked) {
   constexpr int kSteps = 40, kRuns = 400;
   World world;

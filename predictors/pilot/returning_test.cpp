@@ -14,7 +14,7 @@ namespace outsize::pilot {
 namespace {
 
 constexpr unsigned kSeed = 20261127;
-constexpr int kSteps = 120;  // the second half is judged
+constexpr int kSteps = 120;
 
 struct Tally {
   int choices = 0, right = 0;
@@ -81,7 +81,8 @@ class Cells {
   Nanos now_ = 0;
 };
 
-// That gradients of a kind were nearly always added up, and what came after that, says nothing of the first.
+// That gradients of a kind were nearly always added up, and what came after that, says nothing of the first. The second half is
+// judged.
 TEST(PilotReturning, AfterAGradientThatIsNotAddedUpComesThatOfWhatWasMadeLast) {
   Cells cells;
   Tally tally;
