@@ -75,8 +75,8 @@ NodeId Chooser::mostly_after_backward(const Standing& standing) const {
   return most.to;
 }
 
-// Of those that return to something, the one whose turn it is must not be left out. Where steps went on from here with such and
-// nothing is left to return to, backward may end here.
+// Of those that return to something, one that returns to what is due is taken in any case. Where steps went on from here with such
+// and nothing is left to return to, backward may end here. What is made and never returned to is due until it is given up.
 template <class Take>
 void Chooser::gather_due(const Standing& standing, std::span<const NodeId> members, const Take& take) {
   NodeId due = due_among(standing, members);
@@ -163,7 +163,8 @@ NodeId Chooser::mostly(const Standing& standing, std::uint64_t key) const {
   return most.count * 8 > all * 7 ? node_of(standing, most.to) : kNobody;
 }
 
-// Where one adviser has hardly ever been wrong there is no need to hear the others: the one that was least so.
+// Where one adviser has hardly ever been wrong there is no need to hear the others: the one that was wrong most seldom. All are heard
+// where it has nothing to say; and where who says what backward returns to is surer, and it is another one's turn.
 NodeId Chooser::surely(const Standing& standing, ClassId choice, OfClass& of) {
   constexpr float kSure = 0.98F;
   constexpr std::uint32_t kAsked = 24;
@@ -175,13 +176,13 @@ NodeId Chooser::surely(const Standing& standing, ClassId choice, OfClass& of) {
     best = quality.right;
     by = adviser;
   };
-  for (std::size_t order = 0; options_.markov && order <= bounds().orders; ++order) weigh(here[kMarkov + order], order);
+  for (std::size_t order = 0; options_.markov && order <= bounds().orders; ++order) weigh(here[kMarkov + order], kMarkov + order);
   if (options_.markov) weigh(here[kTimes], kTimes);
   if (options_.sample && of.best[0] < of.readers.size()) weigh(of.readers[of.best[0]], kSample);
   if (by == kHeard) return kNobody;
   std::optional<std::uint64_t> key = times_key(standing);
   if (by == kSample) key = best_key(standing, choice, of, 0);
-  else if (by != kTimes) key = markov_key(standing, by);
+  else if (by != kTimes) key = markov_key(standing, by - kMarkov);
   const NodeId to = key ? mostly(standing, *key) : kNobody;
   const bool rule_is_surer = options_.rules && here[kReturning].asked >= kAsked && here[kReturning].right > best;
   return to != kNobody && rule_is_surer && !is_its_turn(standing, to) ? kNobody : to;

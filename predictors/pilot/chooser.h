@@ -5,8 +5,9 @@
 // how-manieth run of this op in the step; what followed ops as far behind the begin of other branches; what followed
 // where the sample had this value (readers.h; the few ways of reading it that were right most often are heard); the ways
 // whose things were made latest (backward returns in reverse); whether what comes returns to something at all, by the
-// how-manieth run this is, which of those alone that do, and that none does where nothing is left; the next in order of those whose things are there, or were used in this step (optimizers); which kind of way followed such kinds of work, in whatever network (kinds.h). How
-// often each was right is kept by class of choices.
+// how-manieth run this is, which of those alone that do, and that none does where nothing is left; the next in order of
+// those whose things are there, or were used in this step (optimizers); which kind of way followed such kinds of work, in
+// whatever network (kinds.h). How often each was right is kept by class of choices.
 // A softmax over ways of their logarithms, weighed by that and by weights that all choices of all networks share,
 // decides; the weights learn by gradient descent from every choice that is seen: a mixture of context models as in
 // lossless compression (Mahoney, Adaptive weighing of context models, 2005).
@@ -15,9 +16,9 @@
 // base type. So is how often each adviser was right; a choice that is new begins with that. Nothing of a sort, and no
 // kind, is of one network: all of it is kept where the rest of a model is of no use.
 //
-// Costs: O(ways + advisers) table look-ups a choice and, in backward, of up to 1024 of its class what is left of them; one or a
-// few where an adviser is sure; learning looks at all of the
-// sample's features now and then.
+// Costs: O(ways + advisers) table look-ups a choice and, in backward, of up to 1024 of its class what is left of them; one
+// or a few where an adviser is sure, and the latter where another is surer of what backward returns to. Learning looks at
+// all of the sample's features now and then.
 // Bounded: past so many contexts those that came seldom are forgotten.
 #pragma once
 
@@ -111,8 +112,8 @@ class Chooser {
     std::size_t points_at = kWaysMax;   // a rule's way
     bool any = false;                   // it has something to say
   };
-  static constexpr std::size_t kRules = kNoneLeft - kLatest;  // that point at a way
-  // The others say of several alike that it is one of them, or none.
+  static constexpr std::size_t kRules = kNoneLeft - kLatest;  // that may be given up
+  // Those that do not say of several alike that it is one of them, or none.
   static constexpr bool says_which(std::size_t adviser) {
     return adviser != kWhether && adviser != kReturning && adviser != kNoneLeft;
   }

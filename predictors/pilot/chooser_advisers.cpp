@@ -263,6 +263,8 @@ void Chooser::hear(const Standing& standing, ClassId choice, OfClass& of, bool a
   if (all || advice_[kUsed].weight > kFaint) hear_used(standing, advice_[kUsed]);
   if (options_.rules) return;
   for (const std::size_t rule : {kLatest, kThere, kUsed, kReturning, kNoneLeft}) advice_[rule].weight = 0;
+  // What is due was not looked for: of that they are not judged.
+  advice_[kReturning].any = advice_[kNoneLeft].any = false;
 }
 
 }  // namespace outsize::pilot
