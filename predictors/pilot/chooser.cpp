@@ -42,28 +42,25 @@ std::size_t Chooser::index_of(Symbol symbol) const {
   return at == end ? kWaysMax : static_cast<std::size_t>(at - symbol_.begin());
 }
 
-// Of members that return to something that is there still, the one whose was made last; kNobody of none. Of a class that is
-// huge not all are looked at.
-NodeId Chooser::due_among(const Standing& standing, std::span<const NodeId> members) const {
-  constexpr std::size_t kMembersMax = 1024;
+// Of nodes that return to something that is there still, the one whose was made last; kNobody of none. Of very many only the first
+// are looked at.
+NodeId Chooser::due_among(const Standing& standing, std::span<const NodeId> nodes) const {
   NodeId due = kNobody;
   std::uint64_t since = 0;
-  for (const NodeId member : members.first(std::min(members.size(), kMembersMax))) {
-    if (standing.network[member].relative != 0) continue;  // it belongs to another branch
-    const std::uint64_t made_at = returns_since(standing, member);
+  for (const NodeId node : nodes.first(std::min(nodes.size(), kDueAmongMax))) {
+    const std::uint64_t made_at = returns_since(standing, node);
     if (made_at <= since) continue;
     since = made_at;
-    due = member;
+    due = node;
   }
   return due;
 }
 
 // When what backward returns to with this node was made; 0: it returns to nothing that is there.
 std::uint64_t Chooser::returns_since(const Standing& standing, NodeId node) const {
+  if (node == kNobody) return 0;
   const ThingId thing = standing.network[node].returns_to;
-  if (thing == kNobody || given_up(node, kReturning)) return 0;
-  const Instance* const top = standing.instances.top(thing);
-  return top == nullptr ? 0 : top->since;
+  return thing == kNobody || given_up(node, kReturning) ? 0 : latest_made(standing, thing);
 }
 
 // Also where it is named after another branch: it stands for that part of the program.
@@ -80,12 +77,9 @@ NodeId Chooser::mostly_after_backward(const Standing& standing) const {
 template <class Take>
 void Chooser::gather_due(const Standing& standing, std::span<const NodeId> members, const Take& take) {
   NodeId due = due_among(standing, members);
-  std::uint64_t since = due == kNobody ? 0 : returns_since(standing, due);
-  for (std::size_t i = 0; i < count_; ++i) {
-    const std::uint64_t made_at = returns_[i] ? returns_since(standing, to_[i]) : 0;
-    if (made_at <= since) continue;
-    since = made_at;
-    due = to_[i];
+  if (members.size() > kDueAmongMax) {  // all ways from here are members, but maybe not among the first
+    const NodeId here = due_among(standing, std::span(to_).first(count_));
+    if (returns_since(standing, here) > returns_since(standing, due)) due = here;
   }
   const NodeId more = due != kNobody ? due : any_returns_ ? mostly_after_backward(standing) : kNobody;
   if (more != kNobody && index_of(symbol_of(standing.network, more)) == kWaysMax) take(more);
@@ -194,7 +188,7 @@ bool Chooser::is_its_turn(const Standing& standing, NodeId node) const {
   const std::uint64_t since = returns_since(standing, node);
   if (since == 0) return false;
   const NodeId due = due_among(standing, standing.network.members(standing.network.choice_after(standing.network[standing.at])));
-  return due == kNobody || returns_since(standing, due) <= since;
+  return returns_since(standing, due) <= since;
 }
 
 std::size_t Chooser::likeliest() const {
@@ -216,10 +210,11 @@ Choice Chooser::choose(const Standing& standing) {
   return {to_[best], chance_[best]};
 }
 
-// It gives this way more than any other.
-bool Chooser::right(const Advice& advice, std::size_t way) const {
+// It gives this way more than any other; or more than any that does not return to something, as this one does.
+bool Chooser::right(const Advice& advice, std::size_t way, bool or_another_that_returns) const {
   for (std::size_t i = 0; i < count_; ++i) {
-    if (i != way && !(advice.log[i] < advice.log[way])) return false;
+    const bool as_good = i == way || (or_another_that_returns && returns_[way] && returns_[i]);
+    if (!as_good && !(advice.log[i] < advice.log[way])) return false;
   }
   return true;
 }
@@ -227,13 +222,8 @@ bool Chooser::right(const Advice& advice, std::size_t way) const {
 // Those that do not say which way comes are right where it is one of those that they mean.
 bool Chooser::was_right(std::size_t adviser, std::size_t way) const {
   const Advice& advice = advice_[adviser];
-  if (says_which(adviser)) return right(advice, way);
-  if (adviser != kWhether) return advice.log[way] > 0;
-  for (std::size_t i = 0; i < count_; ++i) {
-    const bool alike = i == way || (returns_[i] && returns_[way]);
-    if (!alike && !(advice.log[i] < advice.log[way])) return false;
-  }
-  return true;
+  if (adviser == kReturning || adviser == kNoneLeft) return advice.log[way] > 0;
+  return right(advice, way, adviser == kWhether);
 }
 
 void Chooser::judge(Quality& quality, bool right, std::uint32_t memory) {

@@ -99,6 +99,7 @@ class Chooser {
   static constexpr std::uint32_t kMemory = 48;  // of a quality: choices
   static constexpr std::uint32_t kMemoryOfSort = 512;
   static constexpr std::uint32_t kCountMax = Contexts::kCountMax;
+  static constexpr std::size_t kDueAmongMax = 1024;  // nodes
   static constexpr float kWeightMax = 4;
   static constexpr float kFaint = 0.05F;  // of less weight no adviser is heard
 
@@ -113,7 +114,7 @@ class Chooser {
     bool any = false;                   // it has something to say
   };
   static constexpr std::size_t kRules = kNoneLeft - kLatest;  // that may be given up
-  // Those that do not say of several alike that it is one of them, or none.
+  // The others say of several alike that it is one of them, or none.
   static constexpr bool says_which(std::size_t adviser) {
     return adviser != kWhether && adviser != kReturning && adviser != kNoneLeft;
   }
@@ -152,7 +153,7 @@ class Chooser {
   NodeId mostly(const Standing& standing, std::uint64_t key) const;
   NodeId surely(const Standing& standing, ClassId choice, OfClass& of);
   bool passes_over(const Standing& standing, ClassId choice, OfClass& of, NodeId node);
-  NodeId due_among(const Standing& standing, std::span<const NodeId> members) const;
+  NodeId due_among(const Standing& standing, std::span<const NodeId> nodes) const;
   std::uint64_t returns_since(const Standing& standing, NodeId node) const;
   bool is_its_turn(const Standing& standing, NodeId node) const;
   template <class Take>
@@ -166,6 +167,11 @@ class Chooser {
   static std::uint64_t whether_key(const Standing& standing);
   static std::uint64_t end_key(const Standing& standing);
   static std::optional<std::uint64_t> like_key(const Standing& standing, ClassId choice);
+  // When the latest of that thing was made; 0: none is there.
+  static std::uint64_t latest_made(const Standing& standing, ThingId thing) {
+    const Instance* const top = standing.instances.top(thing);
+    return top == nullptr ? 0 : top->since;
+  }
   static std::uint64_t made(const Standing& standing, const Node& node);
   void hear_latest(const Standing& standing, Advice& out) const;
   void hear_returning(const Standing& standing, Advice& which, Advice& none) const;
@@ -188,7 +194,7 @@ class Chooser {
   }
   void judge_rule(const Network& network, std::size_t rule, std::size_t way);
   bool says_nothing_of(std::size_t adviser, std::size_t way) const;
-  bool right(const Advice& advice, std::size_t way) const;
+  bool right(const Advice& advice, std::size_t way, bool or_another_that_returns = false) const;
   bool was_right(std::size_t adviser, std::size_t way) const;
   static void judge(Quality& quality, bool right, std::uint32_t memory = kMemory);
   std::uint64_t markov_key(const Standing& standing, std::size_t order) const;

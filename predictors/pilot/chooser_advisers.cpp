@@ -119,10 +119,7 @@ std::optional<std::uint64_t> Chooser::best_key(const Standing& standing, ClassId
 // When what backward returns to with `node` was made or used by forward. Autograd's nodes tell, else weights,
 // where there are any: on the rest another may work as well.
 std::uint64_t Chooser::made(const Standing& standing, const Node& node) {
-  if (node.returns_to != kNobody) {
-    const Instance* const top = standing.instances.top(node.returns_to);
-    return top == nullptr ? 0 : top->since;
-  }
+  if (node.returns_to != kNobody) return latest_made(standing, node.returns_to);
   std::uint64_t weights = 0, rest = 0;
   bool has_weights = false;
   for (const ThingId use : node.uses_now()) {

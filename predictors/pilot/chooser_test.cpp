@@ -1,98 +1,16 @@
 #include "predictors/pilot/chooser.h"
 
 #include <algorithm>
-#include <numeric>
-#include <random>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "predictors/pilot/chooser_test_rig.h"
+
 namespace outsize::pilot {
 namespace {
 
-constexpr unsigned kSeed = 20261205;
-constexpr Token kStepEnds = 1, kHub = 2, kLoss = 3, kExpert = 100, kBackward = 10'000, kUpdate = 20'000;
-constexpr std::int64_t kNoise = 70, kPath = 80;  // names of features
-
-struct Tally {
-  int choices = 0, right = 0;
-  void add(bool is_right) {
-    ++choices;
-    right += is_right ? 1 : 0;
-  }
-  double share() const { return choices == 0 ? 0 : static_cast<double>(right) / choices; }
-};
-
-// Steps through a network, with what a chooser said ahead of each op.
-class World {
- public:
-  explicit World(const ChooserOptions& options = {}) : chooser(options) {}
-
-  void tell(const std::vector<int>& path) {
-    std::vector<std::int64_t> encoded{kNoise, 1, static_cast<std::int64_t>(random_()), kPath,
-                                      static_cast<std::int64_t>(path.size())};
-    encoded.insert(encoded.end(), path.begin(), path.end());
-    tell_encoded(encoded);
-  }
-  void tell_encoded(const std::vector<std::int64_t>& encoded) {
-    sample_.read(encoded);
-    trail_.begin_sample();
-  }
-  // What is about to run: whether it was said.
-  bool go(Token token, bool backward = false) {
-    const NodeId node = network.node(token, backward);
-    const bool said = chooser.choose(standing()).to == node;
-    chooser.learn(standing(), node);
-    network.pass(running_, node, step_);
-    if (const ClassId choice = network.class_of(network[node]); choice != kNobody) trail_.enter(choice, node);
-    running_ = node;
-    instances_.run(node);
-    ++op_;
-    return said;
-  }
-  // Whether that came after the running op before.
-  bool came_before(Token token) {
-    const NodeId node = network.node(token, false);
-    const std::vector<Way>& ways = network[running_].ways;
-    return std::any_of(ways.begin(), ways.end(), [&](const Way& way) { return way.to == node; });
-  }
-  // The running op works on a weight.
-  void use(Role role, bool backward = false) {
-    const ThingId weight = network.lasting(role);
-    network.uses(running_, {&weight, 1});
-    instances_.touch(weight);
-    if (backward) return instances_.pop(weight);
-    instances_.push(weight, {op_, kNobody, false, true});
-    network.used_forward(weight);
-  }
-  void end_step() {
-    go(kStepEnds);
-    instances_.clear();
-    ++step_;
-  }
-  // As many of `experts` as that, each once, in any order.
-  std::vector<int> some(int experts, int count) {
-    std::vector<int> all(static_cast<std::size_t>(experts));
-    std::iota(all.begin(), all.end(), 0);
-    for (std::size_t i = all.size(); i-- > 1;) std::swap(all[i], all[random_() % (i + 1)]);
-    all.resize(static_cast<std::size_t>(count));
-    return all;
-  }
-  int any(int experts) { return static_cast<int>(random_() % static_cast<unsigned>(experts)); }
-
-  Network network;
-  Chooser chooser;
-
- private:
-  Standing standing() const { return {network, instances_, trail_, sample_, running_}; }
-
-  Instances instances_;
-  Trail trail_;
-  Sample sample_;
-  std::mt19937 random_{kSeed};
-  NodeId running_ = network.node(kStepEnds, false);
-  std::uint64_t step_ = 1, op_ = 0;
-};
+constexpr Token kHub = 2, kLoss = 3, kExpert = 100, kBackward = 10'000, kUpdate = 20'000;
 
 Token token(Token first, int expert) { return first + static_cast<Token>(expert); }
 
@@ -290,11 +208,7 @@ Tally first_steps_of_another(const Chooser& chooser) {
   World world;
   world.chooser = chooser;
   Tally first;
-  for (int step = 0; step < 8; ++step) {
-    const Tally tally = step_of_another(world, 1'000'000);
-    first.choices += tally.choices;
-    first.right += tally.right;
-  }
+  for (int step = 0; step < 8; ++step) first.add(step_of_another(world, 1'000'000));
   return first;
 }
 

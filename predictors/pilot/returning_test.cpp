@@ -1,5 +1,4 @@
 // What backward returns to: which gradient is made next where some are added up and others not, and where it ends.
-#include <algorithm>
 #include <map>
 #include <random>
 #include <utility>
@@ -7,23 +6,14 @@
 
 #include <gtest/gtest.h>
 
-#include "predictors/pilot/chooser.h"
+#include "predictors/pilot/chooser_test_rig.h"
 #include "predictors/pilot/pilot.h"
 
 namespace outsize::pilot {
 namespace {
 
-constexpr unsigned kSeed = 20261127;
+constexpr unsigned kCellsSeed = 20261127;
 constexpr int kSteps = 120;
-
-struct Tally {
-  int choices = 0, right = 0;
-  void add(bool is_right) {
-    ++choices;
-    right += is_right ? 1 : 0;
-  }
-  double share() const { return choices == 0 ? 0 : static_cast<double>(right) / choices; }
-};
 
 // Steps of cells in any order, each of some kind with a weight of its own. Nothing is told of the order. A kind's gradient is
 // added up from the second time on.
@@ -76,7 +66,7 @@ class Cells {
   ExtentTable table_;
   PilotPredictor pilot_;
   Plan plan_;
-  std::mt19937 random_{kSeed};
+  std::mt19937 random_{kCellsSeed};
   std::uint32_t next_ = 1;
   Nanos now_ = 0;
 };
@@ -88,93 +78,50 @@ TEST(PilotReturning, AfterAGradientThatIsNotAddedUpComesThatOfWhatWasMadeLast) {
   Tally tally;
   for (int step = 0; step < kSteps; ++step) {
     const Tally of_step = cells.step();
-    if (step < kSteps / 2) continue;
-    tally.choices += of_step.choices;
-    tally.right += of_step.right;
+    if (step >= kSteps / 2) tally.add(of_step);
   }
-  EXPECT_GT(tally.choices, 200) << "seed " << kSeed;
-  EXPECT_GT(tally.share(), 0.9) << tally.right << " of " << tally.choices << ", seed " << kSeed;
+  EXPECT_GT(tally.choices, 200) << "seed " << kCellsSeed;
+  EXPECT_GT(tally.share(), 0.9) << tally.right << " of " << tally.choices << ", seed " << kCellsSeed;
 }
 
 // Sequences, each of a head of so many tensors and then cells in any order. Backward ends with the head of the first; it has
-// met heads of most sizes, and of many never as the last.
-class Sequences {
- public:
-  // Of an end after a head's last op that was no end before, where several things have come after it.
-  Tally step() {
-    std::vector<std::pair<Token, Token>> made;  // by what, and what backward returns to it with
-    for (int sequence = 0; sequence < 8; ++sequence) {
-      const Token tensors = random_() % 60;
-      make(made, kHead, kHeadBackward + tensors);
-      for (std::uint32_t cells = 2 + random_() % 3; cells > 0; --cells) {
-        const Token kind = random_() % 6;
-        make(made, kCell + kind, kCellBackward + kind);
-      }
-    }
-    go(kLoss, false);
-    for (auto each = made.rbegin(); each != made.rend(); ++each) {
-      const ThingId thing = network_.graph_node(network_.node(each->first, false));
-      go(each->second, true);
-      network_[running_].returns_to = thing;
-      instances_.pop(thing);
-      if (each->first == kHead) go(kHeadLast + each->second, true);
-    }
-    const NodeId update = network_.node(kUpdate, false);
-    const std::vector<Way>& ways = network_[running_].ways;
-    const bool ended = std::any_of(ways.begin(), ways.end(), [&](const Way& way) { return way.to == update; });
-    const bool judged = ways.size() > 1 && !ended;
-    Tally tally;
-    const bool right = go(kUpdate, false);
-    if (judged) tally.add(right);
-    go(kStepEnds, false);
-    instances_.clear();
-    ++step_;
-    return tally;
-  }
-
- private:
-  static constexpr Token kStepEnds = 1, kLoss = 2, kUpdate = 3, kHead = 4, kCell = 10;
-  static constexpr Token kCellBackward = 20, kHeadBackward = 100, kHeadLast = 1000;
-
-  void make(std::vector<std::pair<Token, Token>>& made, Token token, Token backward) {
-    go(token, false);
-    instances_.push(network_.graph_node(running_), {op_, kNobody, false, true});
+// met heads of most sizes, and of many never as the last. Told is what it says of an end after a head's last op that was no end
+// before, where several things have come after it.
+Tally step_of_sequences(World& world) {
+  constexpr Token kLoss = 2, kUpdate = 3, kHead = 4, kCell = 10, kCellBackward = 20, kHeadBackward = 100, kHeadLast = 1000;
+  constexpr std::uint32_t kOfHeads = 1;  // kind
+  std::vector<std::pair<Token, Token>> made;  // by what, and what backward returns to it with
+  const auto make = [&](Token token, Token backward) {
+    world.go(token);
+    world.make();
     made.emplace_back(token, backward);
+  };
+  for (int sequence = 0; sequence < 8; ++sequence) {
+    make(kHead, kHeadBackward + static_cast<Token>(world.any(60)));
+    for (int cells = 2 + world.any(3); cells > 0; --cells) {
+      const auto kind = static_cast<Token>(world.any(6));
+      make(kCell + kind, kCellBackward + kind);
+    }
   }
-  // Whether it was said.
-  bool go(Token token, bool backward) {
-    const NodeId node = network_.node(token, backward);
-    network_.is_of(node, token >= kHeadLast ? static_cast<std::uint32_t>(kHeadLast) : static_cast<std::uint32_t>(token), 0);
-    const Standing standing{network_, instances_, trail_, sample_, running_};
-    const bool said = chooser_.choose(standing).to == node;
-    chooser_.learn(standing, node);
-    network_.pass(running_, node, step_);
-    if (const ClassId choice = network_.class_of(network_[node]); choice != kNobody) trail_.enter(choice, node);
-    running_ = node;
-    instances_.run(node);
-    ++op_;
-    return said;
+  world.go(kLoss);
+  for (auto each = made.rbegin(); each != made.rend(); ++each) {
+    world.go(each->second, true);
+    world.return_to(each->first);
+    if (each->first == kHead) world.go(kHeadLast + each->second, true, kOfHeads);
   }
-
-  Network network_;
-  Chooser chooser_;
-  Instances instances_;
-  Trail trail_;
-  Sample sample_;
-  std::mt19937 random_{kSeed};
-  NodeId running_ = network_.node(kStepEnds, false);
-  std::uint64_t step_ = 1, op_ = 0;
-};
+  Tally tally;
+  const bool judged = world.ways() > 1 && !world.came_before(kUpdate);
+  const bool right = world.go(kUpdate);
+  if (judged) tally.add(right);
+  world.end_step();
+  return tally;
+}
 
 // Whatever backward's last op is: there is nothing left to return to.
 TEST(PilotReturning, BackwardEndsAlsoAfterAnOpThatNeverWasItsLast) {
-  Sequences sequences;
+  World world;
   Tally tally;
-  for (int step = 0; step < kSteps; ++step) {
-    const Tally of_step = sequences.step();
-    tally.choices += of_step.choices;
-    tally.right += of_step.right;
-  }
+  for (int step = 0; step < kSteps; ++step) tally.add(step_of_sequences(world));
   EXPECT_GT(tally.choices, 15) << "seed " << kSeed;
   EXPECT_GT(tally.share(), 0.8) << tally.right << " of " << tally.choices << ", seed " << kSeed;
 }
