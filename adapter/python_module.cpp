@@ -340,7 +340,8 @@ py::dict measure_moves(const std::string& directory, std::int64_t sample) {
   const host::PageCost page = pages.ok() ? pages.value() : host::PageCost{};
   const host::MoveCost& move = moves.value();
   return py::dict(py::arg("page_ns") = page.page, py::arg("fresh_mib_ns") = page.fresh_mib,
-                  py::arg("fresh_huge_mib_ns") = page.fresh_huge_mib, py::arg("command_ns") = move.command,
+                  py::arg("fresh_huge_mib_ns") = page.fresh_huge_mib, py::arg("warm_huge_mib_ns") = page.warm_huge_mib,
+                  py::arg("cold_bytes") = page.cold, py::arg("command_ns") = move.command,
                   py::arg("transfer_ns") = move.transfer, py::arg("mib_ns") = move.mebibyte,
                   py::arg("wait_ns") = move.wait);
 }

@@ -30,7 +30,7 @@ void MoveWork::take(Bytes bytes, Bytes most) {
       put(range - used);
       whole -= used;
     }
-    fresh(whole, costs_.fresh_huge);
+    fresh(whole, price_of_huge(whole));
     fill(bytes % kChunkBytes);
   } else if (const auto larger = ranges_.upper_bound(bytes); larger != ranges_.end() && larger->first < kChunkBytes) {
     left_ += larger->first - bytes;
@@ -48,11 +48,18 @@ void MoveWork::take(Bytes bytes, Bytes most) {
 void MoveWork::fresh(Bytes bytes, Nanos price) {
   if (bytes == 0) return;
   made_ += bytes;
-  owed_ += price * bytes / kMiB;
+  owed_ += price;
   while (pooled() > most_) {
     if (ranges_.empty()) left_ = most_;
     else remove(std::prev(ranges_.end()));
   }
+}
+
+// What is given back is small pages here and there, of which huge ones are not whole again at once.
+Nanos MoveWork::price_of_huge(Bytes bytes) {
+  const Bytes found = costs_.cold > 0 ? std::clamp<Bytes>(costs_.cold - huge_, 0, bytes) : bytes;
+  huge_ += bytes;
+  return costs_.fresh_huge * found / kMiB + costs_.warm_huge * (bytes - found) / kMiB;
 }
 
 // Small pages from wherever there are some.
@@ -66,7 +73,7 @@ void MoveWork::fill(Bytes bytes) {
     if (from != ranges_.begin()) from = std::prev(from);
     // A whole chunk is broken up only where there is no room for others.
     const bool whole = from != ranges_.end() && from->first >= kChunkBytes;
-    if (from == ranges_.end() || (whole && pooled() <= most_)) return fresh(bytes, costs_.fresh);
+    if (from == ranges_.end() || (whole && pooled() <= most_)) return fresh(bytes, costs_.fresh * bytes / kMiB);
     const Bytes range = from->first, used = std::min(range, bytes);
     remove(from);
     put(range - used);

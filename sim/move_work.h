@@ -17,7 +17,9 @@ namespace outsize::sim {
 struct MoveCosts {
   Nanos page = 0;      // a small page that moves or is guarded
   Nanos fresh = 0;     // a MiB of small pages that come from the system ...
-  Nanos fresh_huge = 0;  // ... and of huge ones
+  Nanos fresh_huge = 0;  // ... and of huge ones, for which the system has to find memory ...
+  Nanos warm_huge = 0;   // ... or takes what the program gave back to it
+  Bytes cold = 0;        // so many bytes of huge ones are found before they are what was given back; 0: all are found
   Nanos command = 0;   // a read, write or eviction that the program has begun
   Nanos transfer = 0;  // of I/O threads for a read or write, as far as it is at the program's expense ...
   Nanos mebibyte = 0;  // ... and for each MiB of it
@@ -46,6 +48,7 @@ class MoveWork {
   void remove(std::map<Bytes, int>::iterator at);
   void fill(Bytes bytes);
   void fresh(Bytes bytes, Nanos price);
+  Nanos price_of_huge(Bytes bytes);
   bool free_of_charge() const { return costs_.page == 0 && costs_.fresh == 0 && costs_.fresh_huge == 0; }
 
   MoveCosts costs_;
@@ -53,6 +56,7 @@ class MoveWork {
   std::map<Bytes, int> ranges_;  // bytes -> how many such
   Bytes pooled_ = 0;  // their sum
   Bytes made_ = 0;
+  Bytes huge_ = 0;    // of these, whole chunks
   Bytes most_ = 0;    // of this take
   Bytes left_ = 0;    // pages behind taken beginnings: they can only be moved
 };

@@ -99,6 +99,16 @@ TEST(MoveWork, FreshPagesAreChargedWhereSmallOnesMoveForNothing) {
   EXPECT_EQ(work.owed(), 0);
 }
 
+TEST(MoveWork, HugePagesAreDearUntilThoseGivenBackComeAgain) {
+  MoveWork work({.fresh_huge = 100, .warm_huge = 10, .cold = 3 * kChunkBytes});
+  work.take(2 * kChunkBytes, 0);
+  EXPECT_EQ(work.owed(), 4 * 100);
+  work.take(2 * kChunkBytes, 0);
+  EXPECT_EQ(work.owed(), 2 * 100 + 2 * 10);
+  work.take(kChunkBytes, 0);
+  EXPECT_EQ(work.owed(), 2 * 10);
+}
+
 // Every chunk of this program is whole but for a half: what moves has small pages.
 TEST(MoveWork, ARunPaysForWhatMoves) {
   TrainingOptions loop;

@@ -272,7 +272,8 @@ FuzzCase fuzz_case(std::uint64_t seed) {
   if (random.chance(40)) {
     sim.link.single_read_rate = random.between(1, 20) * 100'000'000;
     sim.link.single_write_rate = random.between(1, 20) * 100'000'000;
-    sim.costs = {.page = 100, .fresh = 300'000, .fresh_huge = 50'000, .command = 10'000, .transfer = 40'000, .mebibyte = 20'000};
+    sim.costs = {.page = 100, .fresh = 300'000, .fresh_huge = 50'000, .warm_huge = 20'000, .cold = 16 * kMiB,
+                 .command = 10'000, .transfer = 40'000, .mebibyte = 20'000};
   }
   return out;
 }

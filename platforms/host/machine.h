@@ -26,7 +26,9 @@ Result<DiskBandwidth> measure_disk(const std::string& directory, Bytes sample);
 struct PageCost {       // nanoseconds of an op's thread
   Nanos page = 0;       // moving or guarding a small page
   Nanos fresh_mib = 0;  // a MiB of small pages that come from the system
-  Nanos fresh_huge_mib = 0;
+  Nanos fresh_huge_mib = 0;  // of huge ones that nobody has used lately ...
+  Nanos warm_huge_mib = 0;   // ... and of such as were given back just now
+  Bytes cold = 0;            // so many bytes of huge ones a run makes before it meets again what it gave back
 };
 // Takes tens of milliseconds and 32 MiB; and up to two seconds for each GiB of memory that may have been freed lately:
 // that is used up first. An error where userfaultfd is not to be had: mremap moves tables of pages, which costs next to

@@ -14,7 +14,7 @@ namespace outsize::host {
 namespace {
 
 constexpr int kExtents = 8;  // twice as many as there is room for: every op waits for a read
-constexpr int kRoundsMax = 33;
+constexpr int kRoundsMax = 33, kPairs = 5;
 constexpr Bytes kTiny = 256 * kKiB, kPart = kChunkBytes / 2;    // of small pages (four are the least budget) ...
 constexpr Bytes kSmall = kChunkBytes, kLarge = 2 * kChunkBytes;  // ... and of huge ones, one call of the system each
 
@@ -87,12 +87,12 @@ Nanos median(std::vector<Nanos>& all) {
 }
 
 // Of several rounds the one in the middle: a virtual machine's host now and then takes its part in one.
-Result<Spent> spend(const std::string& directory, Bytes bytes, Access access, Bytes sample) {
+Result<Spent> spend(const std::string& directory, Bytes bytes, Access access, Bytes sample, int rounds_max = kRoundsMax) {
   auto turns = Turns::begin(directory, bytes, access);
   if (!turns) return turns.error();
   if (Status status = (*turns)->once(); !status) return status.error();
   std::vector<Nanos> commands, transfers, waits;
-  const Bytes rounds = std::clamp<Bytes>(sample / (kExtents * bytes), 1, kRoundsMax);
+  const Bytes rounds = std::clamp<Bytes>(sample / (kExtents * bytes), 1, rounds_max);
   while (static_cast<Bytes>(commands.size()) < rounds) {
     const Stats before = (*turns)->stats();
     const Nanos began = monotonic_now(), op = time_of(CLOCK_THREAD_CPUTIME_ID), all = time_of(CLOCK_PROCESS_CPUTIME_ID);
@@ -114,25 +114,39 @@ Nanos at_no_bytes(Nanos tiny, Nanos part) {
   return std::max<Nanos>(tiny - (part - tiny) * kTiny / (kPart - kTiny), 0);
 }
 
+// What reads cost, their bytes apart. By turns in both sizes: a disk's pace drifts, and what is left of two times of
+// different minutes is the drift. The middle one of several pairs.
+Status measure_reads(const std::string& directory, Bytes sample, MoveCost& cost) {
+  std::vector<Nanos> commands, waits;
+  for (int i = 0; i < kPairs; ++i) {
+    auto tiny = spend(directory, kTiny, Access::kRead, sample / kPairs, kRoundsMax / kPairs);
+    if (!tiny) return tiny.error();
+    auto part = spend(directory, kPart, Access::kRead, sample / kPairs, kRoundsMax / kPairs);
+    if (!part) return part.error();
+    commands.push_back(at_no_bytes(tiny->command, part->command));
+    waits.push_back(at_no_bytes(tiny->wait, part->wait));
+  }
+  cost.command = median(commands);
+  cost.wait = median(waits);
+  return {};
+}
+
 }  // namespace
 
 Result<MoveCost> measure_move_cost(const std::string& directory, Bytes sample) {
-  Spent read[2], changed[4];
+  MoveCost cost;
+  if (Status status = measure_reads(directory, sample, cost); !status) return status.error();
+  Spent changed[4];
   struct Measure {
     Spent& spent;
     Bytes size;
-    Access access;
   };
-  for (const Measure& measure : {Measure{read[0], kTiny, Access::kRead}, {read[1], kPart, Access::kRead},
-                                 {changed[0], kTiny, Access::kWrite}, {changed[1], kPart, Access::kWrite},
-                                 {changed[2], kSmall, Access::kWrite}, {changed[3], kLarge, Access::kWrite}}) {
-    auto spent = spend(directory, measure.size, measure.access, sample);
+  for (const Measure& measure : {Measure{changed[0], kTiny}, {changed[1], kPart}, {changed[2], kSmall},
+                                 {changed[3], kLarge}}) {
+    auto spent = spend(directory, measure.size, Access::kWrite, sample);
     if (!spent) return spent.error();
     measure.spent = *spent;
   }
-  MoveCost cost;
-  cost.command = at_no_bytes(read[0].command, read[1].command);
-  cost.wait = at_no_bytes(read[0].wait, read[1].wait);
   cost.transfer = at_no_bytes(changed[0].transfer, changed[1].transfer);
   cost.mebibyte = std::max<Nanos>(changed[3].transfer - changed[2].transfer, 0) * kMiB / (kLarge - kSmall);
   return cost;
