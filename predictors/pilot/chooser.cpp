@@ -96,10 +96,12 @@ void Chooser::gather_ways(const Standing& standing) {
   const auto end = std::partial_sort_copy(ways.begin(), ways.end(), most.begin(), most.end(), more);
   if (index_.size() < network.nodes()) index_.resize(network.nodes() + network.nodes() / 2, kNobody);
   count_ = 0;
-  any_returns_ = false;
+  any_returns_ = kinds_differ_ = false;
   due_ = kNobody;
   const auto take = [&](NodeId to) {
     any_returns_ |= returns_[count_] = network[to].returns_to != kNobody;
+    kind_of_op_[count_] = network[to].kind;
+    kinds_differ_ |= kind_of_op_[count_] != kind_of_op_[0];
     index_[to] = static_cast<std::uint32_t>(count_);
     symbol_[count_] = symbol_of(network, to);
     to_[count_++] = to;
@@ -158,7 +160,7 @@ NodeId Chooser::mostly(const Standing& standing, std::uint64_t key) const {
 }
 
 // Where one adviser has hardly ever been wrong there is no need to hear the others: the one that was wrong most seldom. All are heard
-// where it has nothing to say; and where who says what backward returns to is surer, and it is another one's turn.
+// where it has nothing to say; and where who says what backward returns to, or which kind comes, is surer and it is another one's turn.
 NodeId Chooser::surely(const Standing& standing, ClassId choice, OfClass& of) {
   constexpr float kSure = 0.98F;
   constexpr std::uint32_t kAsked = 24;
@@ -178,8 +180,19 @@ NodeId Chooser::surely(const Standing& standing, ClassId choice, OfClass& of) {
   if (by == kSample) key = best_key(standing, choice, of, 0);
   else if (by != kTimes) key = markov_key(standing, by - kMarkov);
   const NodeId to = key ? mostly(standing, *key) : kNobody;
-  const bool rule_is_surer = options_.rules && here[kReturning].asked >= kAsked && here[kReturning].right > best;
-  return to != kNobody && rule_is_surer && !is_its_turn(standing, to) ? kNobody : to;
+  if (to == kNobody) return kNobody;
+  const auto is_surer = [&](std::size_t adviser) { return here[adviser].asked >= kAsked && here[adviser].right > best; };
+  if (options_.rules && is_surer(kReturning) && !is_its_turn(standing, to)) return kNobody;
+  if (options_.markov && is_surer(kTurn) && !is_of_this_turn(standing, choice, to)) return kNobody;
+  return to;
+}
+
+// An op of its kind mostly came then, or it is not known what did.
+bool Chooser::is_of_this_turn(const Standing& standing, ClassId choice, NodeId node) const {
+  const auto key = turn_key(standing, choice);
+  const std::span<const Count> counts = key ? contexts_.find(*key) : std::span<const Count>();
+  const auto most = std::ranges::max_element(counts, {}, &Count::count);
+  return most == counts.end() || most->to == of_kind(standing.network[node].kind);
 }
 
 // As far as backward returns to something with it.
@@ -210,11 +223,10 @@ Choice Chooser::choose(const Standing& standing) {
   return {to_[best], chance_[best]};
 }
 
-// It gives this way more than any other; or more than any that does not return to something, as this one does.
-bool Chooser::right(const Advice& advice, std::size_t way, bool or_another_that_returns) const {
+// It gives this way more than any other.
+bool Chooser::right(const Advice& advice, std::size_t way) const {
   for (std::size_t i = 0; i < count_; ++i) {
-    const bool as_good = i == way || (or_another_that_returns && returns_[way] && returns_[i]);
-    if (!as_good && !(advice.log[i] < advice.log[way])) return false;
+    if (i != way && !(advice.log[i] < advice.log[way])) return false;
   }
   return true;
 }
@@ -223,7 +235,12 @@ bool Chooser::right(const Advice& advice, std::size_t way, bool or_another_that_
 bool Chooser::was_right(std::size_t adviser, std::size_t way) const {
   const Advice& advice = advice_[adviser];
   if (adviser == kReturning || adviser == kNoneLeft) return advice.log[way] > 0;
-  return right(advice, way, adviser == kWhether);
+  if (says_which(adviser)) return right(advice, way);
+  for (std::size_t i = 0; i < count_; ++i) {
+    const bool as_good = i == way || (adviser == kTurn ? kind_of_op_[i] == kind_of_op_[way] : returns_[i] && returns_[way]);
+    if (!as_good && !(advice.log[i] < advice.log[way])) return false;
+  }
+  return true;
 }
 
 void Chooser::judge(Quality& quality, bool right, std::uint32_t memory) {
@@ -290,6 +307,7 @@ void Chooser::learn_choice(const Standing& standing, NodeId node) {
   learn_sample(standing, of, choice, to, way);
   for (std::size_t order = 0; order <= bounds().orders; ++order) count(markov_key(standing, order), to);
   count(times_key(standing), to);
+  if (const auto turn = turn_key(standing, choice); turn && way < count_ && kinds_differ_) count(*turn, of_kind(kind_of_op_[way]));
   if (way < count_ && any_returns_) count(whether_key(standing), returns_[way] ? kReturns : to);
   if (const auto like = like_key(standing, choice)) count(*like, to);
   ++of.choices;

@@ -4,7 +4,7 @@
 // Several *advisers* each give every way a probability: what followed after the last 0 to 3 choices; what followed the
 // how-manieth run of this op in the step; what followed ops as far behind the begin of other branches; what followed
 // where the sample had this value (readers.h; the few ways of reading it that were right most often are heard); the ways
-// whose things were made latest (backward returns in reverse); whether what comes returns to something at all, by the
+// whose things were made latest (backward returns in reverse); which kind of op came the how-manieth time that this was chosen; whether what comes returns to something at all, by the
 // how-manieth run this is, which of those alone that do, and that none does where nothing is left; the next in order of
 // those whose things are there, or were used in this step (optimizers); which kind of way followed such kinds of work, in
 // whatever network (kinds.h). How often each was right is kept by class of choices.
@@ -91,7 +91,7 @@ class Chooser {
                                                   {kContextsMax, kKindsMax, Trail::kOrders, kBest}}};
   const Bounds& bounds() const { return kBounds[static_cast<std::size_t>(options_.size)]; }
   enum Heard : std::size_t {
-    kMarkov = 0, kTimes = 4, kWhether, kLike, kSample, kLatest = kSample + kBest, kThere, kUsed, kReturning, kNoneLeft, kKind,
+    kMarkov = 0, kTimes = 4, kWhether, kTurn, kLike, kSample, kLatest = kSample + kBest, kThere, kUsed, kReturning, kNoneLeft, kKind,
     kHeard = kKind + kKindOrders
   };
   static constexpr std::uint64_t kNowAndThen = 8;  // one choice in so many of a class is looked at closely
@@ -116,7 +116,7 @@ class Chooser {
   static constexpr std::size_t kRules = kNoneLeft - kLatest;  // that may be given up
   // The others say of several alike that it is one of them, or none.
   static constexpr bool says_which(std::size_t adviser) {
-    return adviser != kWhether && adviser != kReturning && adviser != kNoneLeft;
+    return adviser != kWhether && adviser != kTurn && adviser != kReturning && adviser != kNoneLeft;
   }
   static constexpr std::uint8_t kTriesMax = 2;
   using Qualities = std::array<Quality, kHeard>;
@@ -138,6 +138,7 @@ class Chooser {
   using Symbol = std::uint32_t;
   static constexpr Symbol kRelative = 1U << 31;
   static constexpr Symbol kReturns = ~Symbol{0};  // any that returns to something
+  static constexpr Symbol of_kind(std::uint32_t kind) { return kRelative | kind; }  // any whose op is of that kind
   static Symbol symbol_of(const Network& network, NodeId node);
   static NodeId node_of(const Standing& standing, Symbol symbol);
 
@@ -156,6 +157,7 @@ class Chooser {
   NodeId due_among(const Standing& standing, std::span<const NodeId> nodes) const;
   std::uint64_t returns_since(const Standing& standing, NodeId node) const;
   bool is_its_turn(const Standing& standing, NodeId node) const;
+  bool is_of_this_turn(const Standing& standing, ClassId choice, NodeId node) const;
   template <class Take>
   void gather_due(const Standing& standing, std::span<const NodeId> members, const Take& take);
   void learn_choice(const Standing& standing, NodeId node);
@@ -166,6 +168,7 @@ class Chooser {
   static std::uint64_t times_key(const Standing& standing);
   static std::uint64_t whether_key(const Standing& standing);
   static std::uint64_t end_key(const Standing& standing);
+  static std::optional<std::uint64_t> turn_key(const Standing& standing, ClassId choice);
   static std::optional<std::uint64_t> like_key(const Standing& standing, ClassId choice);
   // When the latest of that thing was made; 0: none is there.
   static std::uint64_t latest_made(const Standing& standing, ThingId thing) {
@@ -176,6 +179,7 @@ class Chooser {
   void hear_latest(const Standing& standing, Advice& out) const;
   void hear_returning(const Standing& standing, Advice& which, Advice& none) const;
   void hear_whether(const Standing& standing, Advice& out) const;
+  void hear_turn(std::uint64_t key, Advice& out) const;
   void hear_there(const Standing& standing, Advice& out) const;
   void hear_used(const Standing& standing, Advice& out) const;
   void point_at(std::size_t way, Advice& out) const;
@@ -194,7 +198,7 @@ class Chooser {
   }
   void judge_rule(const Network& network, std::size_t rule, std::size_t way);
   bool says_nothing_of(std::size_t adviser, std::size_t way) const;
-  bool right(const Advice& advice, std::size_t way, bool or_another_that_returns = false) const;
+  bool right(const Advice& advice, std::size_t way) const;
   bool was_right(std::size_t adviser, std::size_t way) const;
   static void judge(Quality& quality, bool right, std::uint32_t memory = kMemory);
   std::uint64_t markov_key(const Standing& standing, std::size_t order) const;
@@ -243,6 +247,8 @@ class Chooser {
   std::array<Symbol, kWaysMax> symbol_{};
   std::array<bool, kWaysMax> returns_{};  // backward returns to something with it
   bool any_returns_ = false;
+  std::array<std::uint32_t, kWaysMax> kind_of_op_{};
+  bool kinds_differ_ = false;
   ThingId due_ = kNobody;               // which it is due to return to
   std::array<Kind, kWaysMax> kind_{};
   std::size_t count_ = 0;

@@ -96,6 +96,14 @@ std::uint64_t Chooser::end_key(const Standing& standing) { return mix(standing.n
 
 std::uint64_t Chooser::whether_key(const Standing& standing) { return mix(times_key(standing), 10); }
 
+// Of so many since the sample came.
+std::optional<std::uint64_t> Chooser::turn_key(const Standing& standing, ClassId choice) {
+  constexpr std::uint32_t kTurnsMax = 256;
+  const std::uint32_t turn = standing.trail.count(choice);
+  if (turn >= kTurnsMax) return std::nullopt;
+  return mix(mix(choice, turn), 12);
+}
+
 std::uint64_t Chooser::times_key(const Standing& standing) {
   constexpr std::uint32_t kTimesMax = 3;
   return mix(mix(standing.at, std::min(standing.instances.times(standing.at), kTimesMax)), 8);
@@ -177,6 +185,18 @@ void Chooser::hear_whether(const Standing& standing, Advice& out) const {
   }
 }
 
+// Which kind of op: of branches that begin alike it is one of them, or they have all been.
+void Chooser::hear_turn(std::uint64_t key, Advice& out) const {
+  const std::span<const Count> counts = contexts_.find(key);
+  out.any = !counts.empty();
+  if (!out.any) out.weight = 0;
+  for (std::size_t i = 0; i < count_ && out.any; ++i) {
+    const auto is_it = [this, i](const Count& kind) { return kind.to == of_kind(kind_of_op_[i]); };
+    const auto at = std::find_if(counts.begin(), counts.end(), is_it);
+    out.log[i] = kLogOfCount[at == counts.end() ? 0 : std::min(at->count, kCountMax)];
+  }
+}
+
 // The next in order of those for which all is there.
 void Chooser::hear_there(const Standing& standing, Advice& out) const {
   std::size_t best = count_;
@@ -240,6 +260,9 @@ void Chooser::hear(const Standing& standing, ClassId choice, OfClass& of, bool a
   if (all || advice_[kTimes].weight > kFaint) advise(times_key(standing), advice_[kTimes]);
   if (!options_.markov || !any_returns_) advice_[kWhether].weight = 0, advice_[kWhether].any = false;
   else if (all || advice_[kWhether].weight > kFaint) hear_whether(standing, advice_[kWhether]);
+  const auto turn = options_.markov && kinds_differ_ ? turn_key(standing, choice) : std::nullopt;
+  if (!turn) advice_[kTurn].weight = 0, advice_[kTurn].any = false;
+  else if (all || advice_[kTurn].weight > kFaint) hear_turn(*turn, advice_[kTurn]);
   const auto like = options_.markov ? like_key(standing, choice) : std::nullopt;
   advice_[kLike].any = false;
   if (!like) advice_[kLike].weight = 0;

@@ -209,7 +209,7 @@ TEST(PilotModel, OfAnotherVersionItIsRefusedByName) {
   const auto facts = model_facts(model);
   ASSERT_FALSE(facts.ok());
   EXPECT_EQ(facts.error().code, ErrorCode::kUnsupported);
-  EXPECT_EQ(facts.error().what, "the pilot's model has version 7.3, and this outsize reads 6.3");
+  EXPECT_EQ(facts.error().what, "the pilot's model has version 8.3, and this outsize reads 7.3");
 }
 
 TEST(PilotModel, NumbersBeyondTheirBoundsAreRefused) {
