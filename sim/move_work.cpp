@@ -30,7 +30,7 @@ void MoveWork::take(Bytes bytes, Bytes most) {
       put(range - used);
       whole -= used;
     }
-    fresh(whole, price_of_huge(whole));
+    fresh(whole, true);
     fill(bytes % kChunkBytes);
   } else if (const auto larger = ranges_.upper_bound(bytes); larger != ranges_.end() && larger->first < kChunkBytes) {
     left_ += larger->first - bytes;
@@ -45,21 +45,26 @@ void MoveWork::take(Bytes bytes, Bytes most) {
   }
 }
 
-void MoveWork::fresh(Bytes bytes, Nanos price) {
+void MoveWork::fresh(Bytes bytes, bool huge) {
   if (bytes == 0) return;
   made_ += bytes;
-  owed_ += price;
+  const Bytes before = pooled();
   while (pooled() > most_) {
     if (ranges_.empty()) left_ = most_;
     else remove(std::prev(ranges_.end()));
   }
+  given_back_ += before - pooled();
+  owed_ += huge ? price_of_huge(bytes) : costs_.fresh * bytes / kMiB;
 }
 
 // What is given back is small pages here and there, of which huge ones are not whole again at once.
 Nanos MoveWork::price_of_huge(Bytes bytes) {
-  const Bytes found = costs_.cold > 0 ? std::clamp<Bytes>(costs_.cold - huge_, 0, bytes) : bytes;
+  const bool comes_again = costs_.cold > 0 && costs_.warm_huge > 0;
+  const Bytes later = comes_again ? std::clamp<Bytes>(huge_ + bytes - costs_.cold, 0, bytes) : 0;
+  const Bytes warm = std::min(later, given_back_);
   huge_ += bytes;
-  return costs_.fresh_huge * found / kMiB + costs_.warm_huge * (bytes - found) / kMiB;
+  given_back_ -= warm;
+  return costs_.fresh_huge * (bytes - warm) / kMiB + costs_.warm_huge * warm / kMiB;
 }
 
 // Small pages from wherever there are some.
@@ -73,7 +78,7 @@ void MoveWork::fill(Bytes bytes) {
     if (from != ranges_.begin()) from = std::prev(from);
     // A whole chunk is broken up only where there is no room for others.
     const bool whole = from != ranges_.end() && from->first >= kChunkBytes;
-    if (from == ranges_.end() || (whole && pooled() <= most_)) return fresh(bytes, costs_.fresh * bytes / kMiB);
+    if (from == ranges_.end() || (whole && pooled() <= most_)) return fresh(bytes, false);
     const Bytes range = from->first, used = std::min(range, bytes);
     remove(from);
     put(range - used);

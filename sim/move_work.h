@@ -2,7 +2,7 @@
 // the processors that I/O threads take from it, and pages: small ones are looked at one by one when they move or
 // are guarded, huge ones cost next to nothing. With a model of the live driver's page pool
 // (platforms/host/page_pool.h): what is born or comes takes pages as they lie where there are such, and pays for
-// those that have to be put together. What stays behind a taken beginning is not given back to its range here when
+// those that have to be put together. Huge pages that the program gave back come again, no more of them than it gave. What stays behind a taken beginning is not given back to its range here when
 // that is put. The program pays for all pages but those of bytes that arrive, though I/O threads do a part.
 #pragma once
 
@@ -19,7 +19,7 @@ struct MoveCosts {
   Nanos fresh = 0;     // a MiB of small pages that come from the system ...
   Nanos fresh_huge = 0;  // ... and of huge ones, for which the system has to find memory ...
   Nanos warm_huge = 0;   // ... or takes what the program gave back to it
-  Bytes cold = 0;        // so many bytes of huge ones are found before they are what was given back; 0: all are found
+  Bytes cold = 0;        // bytes: so many of huge ones are found before they are what was given back; 0: all are found
   Nanos command = 0;   // a read, write or eviction that the program has begun
   Nanos transfer = 0;  // of I/O threads for a read or write, as far as it is at the program's expense ...
   Nanos mebibyte = 0;  // ... and for each MiB of it
@@ -47,7 +47,7 @@ class MoveWork {
   Nanos of(Bytes bytes) const { return costs_.page * ((bytes + kPageBytes - 1) / kPageBytes); }
   void remove(std::map<Bytes, int>::iterator at);
   void fill(Bytes bytes);
-  void fresh(Bytes bytes, Nanos price);
+  void fresh(Bytes bytes, bool huge);
   Nanos price_of_huge(Bytes bytes);
   bool free_of_charge() const { return costs_.page == 0 && costs_.fresh == 0 && costs_.fresh_huge == 0; }
 
@@ -57,6 +57,7 @@ class MoveWork {
   Bytes pooled_ = 0;  // their sum
   Bytes made_ = 0;
   Bytes huge_ = 0;    // of these, whole chunks
+  Bytes given_back_ = 0;  // and not taken again
   Bytes most_ = 0;    // of this take
   Bytes left_ = 0;    // pages behind taken beginnings: they can only be moved
 };

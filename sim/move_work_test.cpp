@@ -101,12 +101,29 @@ TEST(MoveWork, FreshPagesAreChargedWhereSmallOnesMoveForNothing) {
 
 TEST(MoveWork, HugePagesAreDearUntilThoseGivenBackComeAgain) {
   MoveWork work({.fresh_huge = 100, .warm_huge = 10, .cold = 3 * kChunkBytes});
-  work.take(2 * kChunkBytes, 0);
+  for (int i = 0; i < 8; ++i) work.put(kMiB);
+  work.take(2 * kChunkBytes, 4 * kMiB);  // 4 MiB make way
   EXPECT_EQ(work.owed(), 4 * 100);
+  work.take(2 * kChunkBytes, 2 * kMiB);
+  EXPECT_EQ(work.owed(), 2 * 100 + 2 * 10) << "a chunk that has to be found, and one of those 4 MiB";
   work.take(2 * kChunkBytes, 0);
-  EXPECT_EQ(work.owed(), 2 * 100 + 2 * 10);
+  EXPECT_EQ(work.owed(), 4 * 10) << "of what was given back then and since";
   work.take(kChunkBytes, 0);
   EXPECT_EQ(work.owed(), 2 * 10);
+  work.take(kChunkBytes, 0);
+  EXPECT_EQ(work.owed(), 2 * 100) << "nothing is left of it";
+}
+
+TEST(MoveWork, WhereNothingWasGivenBackHugePagesAreFound) {
+  MoveWork work({.fresh_huge = 100, .warm_huge = 10, .cold = kChunkBytes});
+  work.take(4 * kChunkBytes, kNoLimit);
+  EXPECT_EQ(work.owed(), 8 * 100);
+  MoveWork unsaid({.fresh_huge = 100, .cold = kChunkBytes});
+  for (int i = 0; i < 2; ++i) {
+    unsaid.put(kMiB);
+    unsaid.take(kChunkBytes, 0);
+    EXPECT_EQ(unsaid.owed(), 2 * 100) << "nobody said what warm ones cost";
+  }
 }
 
 // Every chunk of this program is whole but for a half: what moves has small pages.

@@ -130,7 +130,8 @@ def test_what_doctor_measured_of_moves_is_charged(recorded: Path) -> None:
         "cheap": {}, "commands": {"moves": {"command_ns": 3_000_000}},
         "transfers": {"moves": {"transfer_ns": 3_000_000}},
         "bytes": {"moves": {"mib_ns": 3_000_000}}, "single": {"disk": disk["disk"] | {"single_read": 1_000_000}},
-        "failed": {"moves": {"error": "the disk is full"}},
+        "failed": {"moves": {"error": "the disk is full"}}, "huge": {"moves": {"fresh_huge_mib_ns": 30_000_000}},
+        "again": {"moves": {"fresh_huge_mib_ns": 30_000_000, "warm_huge_mib_ns": 1, "cold_bytes": 1}},
     }  # fmt: skip
     step = {}
     for name, more in costs.items():
@@ -138,6 +139,7 @@ def test_what_doctor_measured_of_moves_is_charged(recorded: Path) -> None:
         (run,) = simulated(recorded, "--device", f"{name}.json", "--budget", "50%", "--policy", "ondemand")["runs"]
         step[name] = run["step_seconds"]
     assert step["failed"] == step["cheap"]
+    assert step["huge"] > step["again"] > 0, step
     assert all(step[name] > 1.05 * step["cheap"] for name in ("commands", "transfers", "bytes", "single")), step
 
 

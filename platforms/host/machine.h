@@ -23,9 +23,9 @@ struct DiskBandwidth {  // bytes a second, sustained over `sample` bytes each
 // Writes and reads back a scratch spill file in `directory`; takes seconds.
 Result<DiskBandwidth> measure_disk(const std::string& directory, Bytes sample);
 
-struct PageCost {       // nanoseconds of an op's thread
+struct PageCost {       // nanoseconds of an op's thread, where they are not bytes
   Nanos page = 0;       // moving or guarding a small page
-  Nanos fresh_mib = 0;  // a MiB of small pages that come from the system
+  Nanos fresh_mib = 0;  // a MiB of small pages that were given back and come from the system again
   Nanos fresh_huge_mib = 0;  // of huge ones that nobody has used lately ...
   Nanos warm_huge_mib = 0;   // ... and of such as were given back just now
   Bytes cold = 0;            // so many bytes of huge ones a run makes before it meets again what it gave back

@@ -32,7 +32,7 @@ Status round(PageMover& mover, char* here, char* there) {
 }
 
 // Memory that was freed lately is handed out first, and the host of a virtual machine has not taken it back yet: a huge
-// page of it comes in a thirtieth of the time. A run's first huge pages are others, since what it frees is smaller.
+// page of it comes in a twentieth of the time. A run's first huge pages are others, since what it frees is smaller.
 Status use_up(PageMover& mover, char* arena, Bytes bytes) {
   for (Bytes at = 0; at < bytes; at += kArena) {
     if (Status status = mover.populate(arena + at, kArena); !status) return status;
@@ -63,7 +63,7 @@ Result<PageCost> cost_in(char* arena, Bytes lately_freed) {
   if (!huge) return huge.error();
   auto warm_huge = fresh_in(**mover, arena, kChunkBytes);
   if (!warm_huge) return warm_huge.error();
-  if (auto cold = fresh_in(**mover, arena, kMoved); !cold) return cold.error();
+  if (auto broken_up = fresh_in(**mover, arena, kMoved); !broken_up) return broken_up.error();
   auto fresh = fresh_in(**mover, arena, kMoved);  // a run's small pages were small before
   if (!fresh) return fresh.error();
   if (Status status = (*mover)->discard(arena + kArena, lately_freed); !status) return status.error();

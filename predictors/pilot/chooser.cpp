@@ -183,13 +183,13 @@ NodeId Chooser::surely(const Standing& standing, ClassId choice, OfClass& of) {
   if (to == kNobody) return kNobody;
   const auto is_surer = [&](std::size_t adviser) { return here[adviser].asked >= kAsked && here[adviser].right > best; };
   if (options_.rules && is_surer(kReturning) && !is_its_turn(standing, to)) return kNobody;
-  if (options_.markov && is_surer(kTurn) && !is_of_this_turn(standing, choice, to)) return kNobody;
+  if (options_.markov && is_surer(kRound) && !is_of_this_round(standing, choice, to)) return kNobody;
   return to;
 }
 
 // An op of its kind mostly came then, or it is not known what did.
-bool Chooser::is_of_this_turn(const Standing& standing, ClassId choice, NodeId node) const {
-  const auto key = turn_key(standing, choice);
+bool Chooser::is_of_this_round(const Standing& standing, ClassId choice, NodeId node) const {
+  const auto key = round_key(standing, choice);
   const std::span<const Count> counts = key ? contexts_.find(*key) : std::span<const Count>();
   const auto most = std::ranges::max_element(counts, {}, &Count::count);
   return most == counts.end() || most->to == of_kind(standing.network[node].kind);
@@ -223,24 +223,26 @@ Choice Chooser::choose(const Standing& standing) {
   return {to_[best], chance_[best]};
 }
 
-// It gives this way more than any other.
-bool Chooser::right(const Advice& advice, std::size_t way) const {
+// It gives this way more than any other, but for such as are as good.
+template <class AsGood>
+bool Chooser::right(const Advice& advice, std::size_t way, const AsGood& is_as_good) const {
   for (std::size_t i = 0; i < count_; ++i) {
-    if (i != way && !(advice.log[i] < advice.log[way])) return false;
+    if (i != way && !is_as_good(i) && !(advice.log[i] < advice.log[way])) return false;
   }
   return true;
+}
+
+bool Chooser::right(const Advice& advice, std::size_t way) const {
+  return right(advice, way, [](std::size_t) { return false; });
 }
 
 // Those that do not say which way comes are right where it is one of those that they mean.
 bool Chooser::was_right(std::size_t adviser, std::size_t way) const {
   const Advice& advice = advice_[adviser];
   if (adviser == kReturning || adviser == kNoneLeft) return advice.log[way] > 0;
-  if (says_which(adviser)) return right(advice, way);
-  for (std::size_t i = 0; i < count_; ++i) {
-    const bool as_good = i == way || (adviser == kTurn ? kind_of_op_[i] == kind_of_op_[way] : returns_[i] && returns_[way]);
-    if (!as_good && !(advice.log[i] < advice.log[way])) return false;
-  }
-  return true;
+  if (adviser == kWhether) return right(advice, way, [&](std::size_t i) { return returns_[i] && returns_[way]; });
+  if (adviser == kRound) return right(advice, way, [&](std::size_t i) { return kind_of_op_[i] == kind_of_op_[way]; });
+  return right(advice, way);
 }
 
 void Chooser::judge(Quality& quality, bool right, std::uint32_t memory) {
@@ -307,7 +309,7 @@ void Chooser::learn_choice(const Standing& standing, NodeId node) {
   learn_sample(standing, of, choice, to, way);
   for (std::size_t order = 0; order <= bounds().orders; ++order) count(markov_key(standing, order), to);
   count(times_key(standing), to);
-  if (const auto turn = turn_key(standing, choice); turn && way < count_ && kinds_differ_) count(*turn, of_kind(kind_of_op_[way]));
+  if (const auto round = round_key(standing, choice); round && way < count_ && kinds_differ_) count(*round, of_kind(kind_of_op_[way]));
   if (way < count_ && any_returns_) count(whether_key(standing), returns_[way] ? kReturns : to);
   if (const auto like = like_key(standing, choice)) count(*like, to);
   ++of.choices;

@@ -4,10 +4,11 @@
 // Several *advisers* each give every way a probability: what followed after the last 0 to 3 choices; what followed the
 // how-manieth run of this op in the step; what followed ops as far behind the begin of other branches; what followed
 // where the sample had this value (readers.h; the few ways of reading it that were right most often are heard); the ways
-// whose things were made latest (backward returns in reverse); which kind of op came the how-manieth time that this was chosen; whether what comes returns to something at all, by the
-// how-manieth run this is, which of those alone that do, and that none does where nothing is left; the next in order of
-// those whose things are there, or were used in this step (optimizers); which kind of way followed such kinds of work, in
-// whatever network (kinds.h). How often each was right is kept by class of choices.
+// whose things were made latest (backward returns in reverse); whether what comes returns to something at all, by the
+// how-manieth run this is, which of those alone that do, and that none does where nothing is left; which kind of op came at the
+// how-manieth choice of its class since the sample came; the next in order of those whose things are there, or were used in
+// this step (optimizers); which kind of way followed such kinds of work, in whatever network (kinds.h). How often each was
+// right is kept by class of choices.
 // A softmax over ways of their logarithms, weighed by that and by weights that all choices of all networks share,
 // decides; the weights learn by gradient descent from every choice that is seen: a mixture of context models as in
 // lossless compression (Mahoney, Adaptive weighing of context models, 2005).
@@ -17,8 +18,8 @@
 // kind, is of one network: all of it is kept where the rest of a model is of no use.
 //
 // Costs: O(ways + advisers) table look-ups a choice and, in backward, of up to 1024 of its class what is left of them; one
-// or a few where an adviser is sure, and the latter where another is surer of what backward returns to. Learning looks at
-// all of the sample's features now and then.
+// or a few where an adviser is sure, and the latter where another is surer of what backward returns to, or one more where one
+// is surer of the kind of op that comes. Learning looks at all of the sample's features now and then.
 // Bounded: past so many contexts those that came seldom are forgotten.
 #pragma once
 
@@ -91,7 +92,7 @@ class Chooser {
                                                   {kContextsMax, kKindsMax, Trail::kOrders, kBest}}};
   const Bounds& bounds() const { return kBounds[static_cast<std::size_t>(options_.size)]; }
   enum Heard : std::size_t {
-    kMarkov = 0, kTimes = 4, kWhether, kTurn, kLike, kSample, kLatest = kSample + kBest, kThere, kUsed, kReturning, kNoneLeft, kKind,
+    kMarkov = 0, kTimes = 4, kWhether, kRound, kLike, kSample, kLatest = kSample + kBest, kThere, kUsed, kReturning, kNoneLeft, kKind,
     kHeard = kKind + kKindOrders
   };
   static constexpr std::uint64_t kNowAndThen = 8;  // one choice in so many of a class is looked at closely
@@ -116,7 +117,7 @@ class Chooser {
   static constexpr std::size_t kRules = kNoneLeft - kLatest;  // that may be given up
   // The others say of several alike that it is one of them, or none.
   static constexpr bool says_which(std::size_t adviser) {
-    return adviser != kWhether && adviser != kTurn && adviser != kReturning && adviser != kNoneLeft;
+    return adviser != kWhether && adviser != kRound && adviser != kReturning && adviser != kNoneLeft;
   }
   static constexpr std::uint8_t kTriesMax = 2;
   using Qualities = std::array<Quality, kHeard>;
@@ -157,7 +158,7 @@ class Chooser {
   NodeId due_among(const Standing& standing, std::span<const NodeId> nodes) const;
   std::uint64_t returns_since(const Standing& standing, NodeId node) const;
   bool is_its_turn(const Standing& standing, NodeId node) const;
-  bool is_of_this_turn(const Standing& standing, ClassId choice, NodeId node) const;
+  bool is_of_this_round(const Standing& standing, ClassId choice, NodeId node) const;
   template <class Take>
   void gather_due(const Standing& standing, std::span<const NodeId> members, const Take& take);
   void learn_choice(const Standing& standing, NodeId node);
@@ -168,7 +169,7 @@ class Chooser {
   static std::uint64_t times_key(const Standing& standing);
   static std::uint64_t whether_key(const Standing& standing);
   static std::uint64_t end_key(const Standing& standing);
-  static std::optional<std::uint64_t> turn_key(const Standing& standing, ClassId choice);
+  static std::optional<std::uint64_t> round_key(const Standing& standing, ClassId choice);
   static std::optional<std::uint64_t> like_key(const Standing& standing, ClassId choice);
   // When the latest of that thing was made; 0: none is there.
   static std::uint64_t latest_made(const Standing& standing, ThingId thing) {
@@ -179,7 +180,7 @@ class Chooser {
   void hear_latest(const Standing& standing, Advice& out) const;
   void hear_returning(const Standing& standing, Advice& which, Advice& none) const;
   void hear_whether(const Standing& standing, Advice& out) const;
-  void hear_turn(std::uint64_t key, Advice& out) const;
+  void hear_round(std::uint64_t key, Advice& out) const;
   void hear_there(const Standing& standing, Advice& out) const;
   void hear_used(const Standing& standing, Advice& out) const;
   void point_at(std::size_t way, Advice& out) const;
@@ -198,6 +199,8 @@ class Chooser {
   }
   void judge_rule(const Network& network, std::size_t rule, std::size_t way);
   bool says_nothing_of(std::size_t adviser, std::size_t way) const;
+  template <class AsGood>
+  bool right(const Advice& advice, std::size_t way, const AsGood& is_as_good) const;
   bool right(const Advice& advice, std::size_t way) const;
   bool was_right(std::size_t adviser, std::size_t way) const;
   static void judge(Quality& quality, bool right, std::uint32_t memory = kMemory);

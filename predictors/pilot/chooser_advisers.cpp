@@ -97,16 +97,16 @@ std::uint64_t Chooser::end_key(const Standing& standing) { return mix(standing.n
 std::uint64_t Chooser::whether_key(const Standing& standing) { return mix(times_key(standing), 10); }
 
 // Of so many since the sample came.
-std::optional<std::uint64_t> Chooser::turn_key(const Standing& standing, ClassId choice) {
-  constexpr std::uint32_t kTurnsMax = 256;
-  const std::uint32_t turn = standing.trail.count(choice);
-  if (turn >= kTurnsMax) return std::nullopt;
-  return mix(mix(choice, turn), 12);
+std::optional<std::uint64_t> Chooser::round_key(const Standing& standing, ClassId choice) {
+  constexpr std::uint32_t kRoundsMax = 256;
+  const std::uint32_t round = standing.trail.count(choice);
+  if (round >= kRoundsMax) return std::nullopt;
+  return mix(mix(choice, 12), round);
 }
 
 std::uint64_t Chooser::times_key(const Standing& standing) {
   constexpr std::uint32_t kTimesMax = 3;
-  return mix(mix(standing.at, std::min(standing.instances.times(standing.at), kTimesMax)), 8);
+  return mix(mix(standing.at, 8), std::min(standing.instances.times(standing.at), kTimesMax));
 }
 
 // What ops like this one share: they stand as far behind the anchor of another branch. Anchors are like nothing.
@@ -186,7 +186,7 @@ void Chooser::hear_whether(const Standing& standing, Advice& out) const {
 }
 
 // Which kind of op: of branches that begin alike it is one of them, or they have all been.
-void Chooser::hear_turn(std::uint64_t key, Advice& out) const {
+void Chooser::hear_round(std::uint64_t key, Advice& out) const {
   const std::span<const Count> counts = contexts_.find(key);
   out.any = !counts.empty();
   if (!out.any) out.weight = 0;
@@ -260,9 +260,9 @@ void Chooser::hear(const Standing& standing, ClassId choice, OfClass& of, bool a
   if (all || advice_[kTimes].weight > kFaint) advise(times_key(standing), advice_[kTimes]);
   if (!options_.markov || !any_returns_) advice_[kWhether].weight = 0, advice_[kWhether].any = false;
   else if (all || advice_[kWhether].weight > kFaint) hear_whether(standing, advice_[kWhether]);
-  const auto turn = options_.markov && kinds_differ_ ? turn_key(standing, choice) : std::nullopt;
-  if (!turn) advice_[kTurn].weight = 0, advice_[kTurn].any = false;
-  else if (all || advice_[kTurn].weight > kFaint) hear_turn(*turn, advice_[kTurn]);
+  const auto round = options_.markov && kinds_differ_ ? round_key(standing, choice) : std::nullopt;
+  if (!round) advice_[kRound].weight = 0, advice_[kRound].any = false;
+  else if (all || advice_[kRound].weight > kFaint) hear_round(*round, advice_[kRound]);
   const auto like = options_.markov ? like_key(standing, choice) : std::nullopt;
   advice_[kLike].any = false;
   if (!like) advice_[kLike].weight = 0;

@@ -135,11 +135,12 @@ LinkOptions link_of(const py::dict& device) {
   return link;
 }
 
-// Nanoseconds, each where the device says it.
+// Nanoseconds and bytes, each where the device says it.
 MoveCosts costs_of(const py::dict& device) {
   const auto said = [&](const char* name) { return device.contains(name) ? device[name].cast<Nanos>() : Nanos{0}; };
   return {.page = said("page_ns"), .fresh = said("fresh_mib_ns"), .fresh_huge = said("fresh_huge_mib_ns"),
-          .warm_huge = said("warm_huge_mib_ns"), .cold = said("cold_bytes"), .command = said("command_ns"), .transfer = said("transfer_ns"), .mebibyte = said("mib_ns")};
+          .warm_huge = said("warm_huge_mib_ns"), .cold = said("cold_bytes"), .command = said("command_ns"),
+          .transfer = said("transfer_ns"), .mebibyte = said("mib_ns")};
 }
 
 SimResult impossible(const char* why) {
