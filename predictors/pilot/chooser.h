@@ -6,7 +6,7 @@
 // where the sample had this value (readers.h; the few ways of reading it that were right most often are heard); the ways
 // whose things were made latest (backward returns in reverse); whether what comes returns to something at all, by the
 // how-manieth run this is, which of those alone that do, and that none does where nothing is left; which kind of op came at the
-// how-manieth choice of its class since the sample came; the next in order of those whose things are there, or were used in
+// how-manieth choice of its class since the how-manieth sample came; the next in order of those whose things are there, or were used in
 // this step (optimizers); which kind of way followed such kinds of work, in whatever network (kinds.h). How often each was
 // right is kept by class of choices.
 // A softmax over ways of their logarithms, weighed by that and by weights that all choices of all networks share,

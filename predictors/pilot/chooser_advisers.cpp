@@ -96,12 +96,13 @@ std::uint64_t Chooser::end_key(const Standing& standing) { return mix(standing.n
 
 std::uint64_t Chooser::whether_key(const Standing& standing) { return mix(times_key(standing), 10); }
 
-// Of so many since the sample came.
+// Of so many since the sample came, which is the how-manieth of its step: of a batch that is told row by row the last goes on
+// elsewhere.
 std::optional<std::uint64_t> Chooser::round_key(const Standing& standing, ClassId choice) {
-  constexpr std::uint32_t kRoundsMax = 256;
+  constexpr std::uint32_t kRoundsMax = 256, kSamplesMax = 16;
   const std::uint32_t round = standing.trail.count(choice);
   if (round >= kRoundsMax) return std::nullopt;
-  return mix(mix(choice, 12), round);
+  return mix(mix(mix(choice, 12), round), std::min(standing.trail.samples(), kSamplesMax));
 }
 
 std::uint64_t Chooser::times_key(const Standing& standing) {

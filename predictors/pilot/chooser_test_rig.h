@@ -83,6 +83,7 @@ class World {
   void end_step() {
     go(kStepEnds);
     instances_.clear();
+    trail_.begin_step();
     ++step_;
   }
   // As many of `experts` as that, each once, in any order.

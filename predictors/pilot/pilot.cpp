@@ -279,7 +279,7 @@ void PilotPredictor::on_step(Nanos now) {
   instances_.clear();
   uses_.clear();
   graph_.clear();
-  trail_.begin_sample();
+  trail_.begin_step();
   ++step_;
   asked_ = false;
   base_type_ = base_of_run_.type();

@@ -199,7 +199,7 @@ void Plan::make(const World& world, Trail trail, NodeId running, bool begins, Po
     world.instances.clear();
     beyond_ = true;
     saved_ = {};
-    trail.begin_sample();
+    trail.begin_step();
   }
   saved_ = {};
   open_ = record_.size() == ops;

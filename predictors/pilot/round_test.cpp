@@ -8,7 +8,7 @@
 namespace outsize::pilot {
 namespace {
 
-constexpr Token kStack = 2, kExpert = 100;
+constexpr Token kStack = 2, kMore = 3, kExpert = 100;
 constexpr std::uint32_t kOfExperts = 7, kOfStacks = 9;  // kinds of ops
 constexpr int kExperts = 12, kSteps = 160;
 
@@ -52,6 +52,23 @@ TEST(PilotRound, WhoIsSureIsOverruledWhereACountIsSurer) {
   const Said said = mixture(98);
   EXPECT_GT(said.experts.share(), 0.95) << "seed " << kSeed;
   EXPECT_GT(said.ends.share(), 0.9) << "seed " << kSeed;
+}
+
+// A batch that is told row by row: with each sample counting begins anew, but not that of samples.
+TEST(PilotRound, AfterTheLastSampleOfAStepItGoesOnElsewhere) {
+  constexpr int kRows = 4;
+  World world;
+  Tally tally;
+  for (int step = 0; step < kSteps; ++step) {
+    for (int row = 1; row <= kRows; ++row) {
+      world.tell({world.any(kExperts)});
+      world.go(kExpert + static_cast<Token>(world.any(kExperts)), false, kOfExperts);
+      const bool right = world.go(row < kRows ? kMore : kStack, false, row < kRows ? kOfExperts + 1 : kOfStacks);
+      if (step >= kSteps / 2) tally.add(right);
+    }
+    world.end_step();
+  }
+  EXPECT_GT(tally.share(), 0.95) << "seed " << kSeed;
 }
 
 }  // namespace

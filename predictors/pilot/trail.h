@@ -32,13 +32,19 @@ class Trail {
     if (kind != 0) enter_kin(kind);
   }
   // Counting begins anew.
+  void begin_step() {
+    begin_sample();
+    samples_ = 0;
+  }
   void begin_sample() {
+    ++samples_;
     counts_.assign(counts_.size(), 0);
     recent_.fill({});
     kin_count_ = 0;
     latest_ = before_ = kKinMax;
   }
   NodeId chosen(std::size_t back) const { return chosen_[back]; }
+  std::uint32_t samples() const { return samples_; }  // of this step so far
   std::uint32_t count(ClassId choice) const { return choice < counts_.size() ? counts_[choice] : 0; }
   // The latest visits, of other classes than `choice`: what this choice lies within.
   Visit around(ClassId choice, std::size_t how_far) const {
@@ -86,6 +92,7 @@ class Trail {
   std::vector<std::uint32_t> counts_;  // by class
   std::array<Kin, kKinMax> kin_{};
   std::size_t kin_count_ = 0;
+  std::uint32_t samples_ = 0;
   std::size_t latest_ = kKinMax, before_ = kKinMax;  // the latest two kinds
 };
 
