@@ -148,62 +148,6 @@ void Chooser::mix_advice() {
   for (std::size_t i = 0; i < count_; ++i) chance_[i] /= sum;
 }
 
-// What mostly came there; kNobody where nothing did, or now this and now that.
-NodeId Chooser::mostly(const Standing& standing, std::uint64_t key) const {
-  Count most;
-  std::uint32_t all = 0;
-  for (const Count& way : contexts_.find(key)) {
-    all += way.count;
-    if (way.count > most.count) most = way;
-  }
-  return most.count * 8 > all * 7 ? node_of(standing, most.to) : kNobody;
-}
-
-// Where one adviser has hardly ever been wrong there is no need to hear the others: the one that was wrong most seldom. All are heard
-// where it has nothing to say; and where who says what backward returns to, or which kind comes, is surer and it is another one's turn.
-NodeId Chooser::surely(const Standing& standing, ClassId choice, OfClass& of) {
-  constexpr float kSure = 0.98F;
-  constexpr std::uint32_t kAsked = 24;
-  const Qualities& here = of_node(standing.at);
-  float best = 0;
-  std::size_t by = kHeard;
-  const auto weigh = [&](const Quality& quality, std::size_t adviser) {
-    if (quality.asked < kAsked || quality.right < kSure || quality.right <= best) return;
-    best = quality.right;
-    by = adviser;
-  };
-  for (std::size_t order = 0; options_.markov && order <= bounds().orders; ++order) weigh(here[kMarkov + order], kMarkov + order);
-  if (options_.markov) weigh(here[kTimes], kTimes);
-  if (options_.sample && of.best[0] < of.readers.size()) weigh(of.readers[of.best[0]], kSample);
-  if (by == kHeard) return kNobody;
-  std::optional<std::uint64_t> key = times_key(standing);
-  if (by == kSample) key = best_key(standing, choice, of, 0);
-  else if (by != kTimes) key = markov_key(standing, by - kMarkov);
-  const NodeId to = key ? mostly(standing, *key) : kNobody;
-  if (to == kNobody) return kNobody;
-  const auto is_surer = [&](std::size_t adviser) { return here[adviser].asked >= kAsked && here[adviser].right > best; };
-  if (options_.rules && is_surer(kReturning) && !is_its_turn(standing, to)) return kNobody;
-  if (options_.markov && is_surer(kRound) && !is_of_this_round(standing, choice, to)) return kNobody;
-  return to;
-}
-
-// An op of its kind mostly came then, or it is not known what did.
-bool Chooser::is_of_this_round(const Standing& standing, ClassId choice, NodeId node) const {
-  const auto key = round_key(standing, choice);
-  const std::span<const Count> counts = key ? contexts_.find(*key) : std::span<const Count>();
-  const auto most = std::ranges::max_element(counts, {}, &Count::count);
-  return most == counts.end() || most->to == of_kind(standing.network[node].kind);
-}
-
-// As far as backward returns to something with it.
-bool Chooser::is_its_turn(const Standing& standing, NodeId node) const {
-  if (standing.network[node].returns_to == kNobody) return true;
-  const std::uint64_t since = returns_since(standing, node);
-  if (since == 0) return false;
-  const NodeId due = due_among(standing, standing.network.members(standing.network.choice_after(standing.network[standing.at])));
-  return returns_since(standing, due) <= since;
-}
-
 std::size_t Chooser::likeliest() const {
   return static_cast<std::size_t>(std::max_element(chance_.data(), chance_.data() + count_) - chance_.data());
 }
@@ -220,7 +164,8 @@ Choice Chooser::choose(const Standing& standing) {
   hear(standing, choice, of, false);
   mix_advice();
   const std::size_t best = likeliest();
-  return {to_[best], chance_[best]};
+  const NodeId elsewhere = chance_[best] < kUnlikely ? surely_elsewhere(standing, choice, of) : kNobody;
+  return {elsewhere != kNobody ? elsewhere : to_[best], chance_[best]};
 }
 
 // It gives this way more than any other, but for such as are as good.
@@ -266,17 +211,6 @@ void Chooser::judge_rule(const Network& network, std::size_t rule, std::size_t w
 
 bool Chooser::says_nothing_of(std::size_t adviser, std::size_t way) const {
   return adviser == kReturning && !returns_[way];
-}
-
-// Where one adviser was sure, and right, there is not much to learn: most of the time that learning takes is saved. Not always, or
-// what is known would grow old. What is learnt so seldom counts for less beside surprises, which all are: who is sure has to
-// be right more often than it says.
-bool Chooser::passes_over(const Standing& standing, ClassId choice, OfClass& of, NodeId node) {
-  if (!options_.learn || of.choices % kNowAndThen == 0 || surely(standing, choice, of) != node) return false;
-  ++of.choices;
-  ++score_.choices;
-  ++score_.right;
-  return true;
 }
 
 void Chooser::learn(const Standing& standing, NodeId node) {

@@ -18,8 +18,8 @@
 // kind, is of one network: all of it is kept where the rest of a model is of no use.
 //
 // Costs: O(ways + advisers) table look-ups a choice and, in backward, of up to 1024 of its class what is left of them; one
-// or a few where an adviser is sure, and the latter where another is surer of what backward returns to, or one more where one
-// is surer of the kind of op that comes. Learning looks at all of the sample's features now and then.
+// or a few where an adviser is sure (chooser_sure.cpp), and the latter where another is surer of what backward returns to, or one
+// more where one is surer of the kind of op that comes. Learning looks at all of the sample's features now and then.
 // Bounded: past so many contexts those that came seldom are forgotten.
 #pragma once
 
@@ -102,6 +102,9 @@ class Chooser {
   static constexpr std::uint32_t kCountMax = Contexts::kCountMax;
   static constexpr std::size_t kDueAmongMax = 1024;  // nodes
   static constexpr float kWeightMax = 4;
+  static constexpr float kSure = 0.98F;      // a quality so good, of an adviser that was asked ...
+  static constexpr std::uint32_t kAskedOften = 24;  // ... so often
+  static constexpr float kUnlikely = 0.3F;   // a way of less chance is hardly the one
   static constexpr float kFaint = 0.05F;  // of less weight no adviser is heard
 
   struct Quality {
@@ -152,7 +155,11 @@ class Chooser {
   static void save_contexts(ModelWriter& out, const Contexts& contexts);
   static void load_contexts(ModelReader& in, Contexts& contexts, std::size_t most);
   static void check_ways(ModelReader& in, const Contexts& contexts, std::size_t nodes);
+  std::optional<Symbol> mostly(std::uint64_t key) const;
   NodeId mostly(const Standing& standing, std::uint64_t key) const;
+  static bool is_sure(const Quality& quality) { return quality.asked >= kAskedOften && quality.right >= kSure; }
+  NodeId surely_by_rules(const Standing& standing, ClassId choice);
+  NodeId surely_elsewhere(const Standing& standing, ClassId choice, const OfClass& of) const;
   NodeId surely(const Standing& standing, ClassId choice, OfClass& of);
   bool passes_over(const Standing& standing, ClassId choice, OfClass& of, NodeId node);
   NodeId due_among(const Standing& standing, std::span<const NodeId> nodes) const;

@@ -45,8 +45,9 @@ class World {
     trail_.begin_sample();
   }
   // What is about to run, of a kind (0: nobody knows): whether it was said.
-  bool go(Token token, bool backward = false, std::uint32_t kind = 0) {
-    const NodeId node = network.node(token, backward);
+  // `relative`: its name without the branch that it follows; 0 of a branch.
+  bool go(Token token, bool backward = false, std::uint32_t kind = 0, Token relative = 0) {
+    const NodeId node = network.node(token, backward, relative);
     if (kind != 0) network.is_of(node, kind, 0);
     const bool said = chooser.choose(standing()).to == node;
     chooser.learn(standing(), node);
@@ -57,6 +58,8 @@ class World {
     ++op_;
     return said;
   }
+  // What would be said now.
+  const Node& said() { return network[chooser.choose(standing()).to]; }
   // How many different things have come after the running op; whether that has.
   std::size_t ways() const { return network[running_].ways.size(); }
   bool came_before(Token token) {

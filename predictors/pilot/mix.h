@@ -5,9 +5,10 @@
 
 namespace outsize::pilot {
 
-// The finisher of splitmix64 (Steele, Lea and Flood, Fast splittable pseudorandom number generators, 2014).
+// The finisher of splitmix64 (Steele, Lea and Flood, Fast splittable pseudorandom number generators, 2014). Of one hash no two values
+// give the same: what is added is another number for each.
 constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
-  std::uint64_t z = (hash ^ value) + 0x9e3779b97f4a7c15ULL * (value + 1);
+  std::uint64_t z = hash + 0x9e3779b97f4a7c15ULL * (value + 1);
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
   z ^= z >> 31;

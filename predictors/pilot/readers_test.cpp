@@ -1,3 +1,4 @@
+#include "predictors/pilot/mix.h"
 #include "predictors/pilot/readers.h"
 
 #include <set>
@@ -38,6 +39,20 @@ TEST(PilotReaders, NothingIsSeenWhereNothingIsSaid) {
   Sample sample;
   EXPECT_TRUE(seen(sample, {}).empty());
   EXPECT_TRUE(seen(sample, {7, 0}).empty()) << "an empty sequence";
+}
+
+TEST(PilotReaders, NothingIsSeenLikeAValueWhereASequenceIsOver) {
+  std::set<std::uint64_t> keys;
+  const std::uint64_t hash = mix(mix(kChoice, 7), 16);
+  for (int bit = 0; bit < 64; ++bit) keys.insert(mix(hash, std::uint64_t{1} << bit));
+  keys.insert(mix(hash, 0));
+  EXPECT_EQ(keys.size(), 65U);
+  Trail late;
+  for (int i = 0; i < 3; ++i) late.enter(kChoice, 0);
+  Sample zeros, none;
+  zeros.read(Values{7, 4, 9, 9, 9, 0});
+  none.read(Values{7, 3, 9, 9, 9});
+  EXPECT_NE(read_at(zeros, late, {kChoice, kKind}, kPlaces), read_at(none, late, {kChoice, kKind}, kPlaces));
 }
 
 TEST(PilotReaders, TheSameIsSeenWhereTheSameIsSaid) {

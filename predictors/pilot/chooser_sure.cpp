@@ -1,0 +1,116 @@
+// Where a choice need not be thought about: somebody is nearly always right there.
+#include <algorithm>
+#include <optional>
+#include <span>
+
+#include "predictors/pilot/chooser.h"
+
+namespace outsize::pilot {
+
+// What mostly came there; nothing where nothing did, or now this and now that.
+std::optional<Chooser::Symbol> Chooser::mostly(std::uint64_t key) const {
+  Count most;
+  std::uint32_t all = 0;
+  for (const Count& way : contexts_.find(key)) {
+    all += way.count;
+    if (way.count > most.count) most = way;
+  }
+  if (most.count * 8 <= all * 7) return std::nullopt;
+  return most.to;
+}
+
+// kNobody also where that never came after this op.
+NodeId Chooser::mostly(const Standing& standing, std::uint64_t key) const {
+  const std::optional<Symbol> symbol = mostly(key);
+  return symbol ? node_of(standing, *symbol) : kNobody;
+}
+
+// Where one adviser has hardly ever been wrong there is no need to hear the others: the one that was wrong most seldom. All are heard
+// where it has nothing to say; and where who says what backward returns to, or which kind comes, is surer and it is another one's turn.
+NodeId Chooser::surely(const Standing& standing, ClassId choice, OfClass& of) {
+  const Qualities& here = of_node(standing.at);
+  float best = 0;
+  std::size_t by = kHeard;
+  const auto weigh = [&](const Quality& quality, std::size_t adviser) {
+    if (!is_sure(quality) || quality.right <= best) return;
+    best = quality.right;
+    by = adviser;
+  };
+  for (std::size_t order = 0; options_.markov && order <= bounds().orders; ++order) weigh(here[kMarkov + order], kMarkov + order);
+  if (options_.markov) weigh(here[kTimes], kTimes);
+  if (options_.sample && of.best[0] < of.readers.size()) weigh(of.readers[of.best[0]], kSample);
+  if (by == kHeard) return surely_by_rules(standing, choice);
+  std::optional<std::uint64_t> key = times_key(standing);
+  if (by == kSample) key = best_key(standing, choice, of, 0);
+  else if (by != kTimes) key = markov_key(standing, by - kMarkov);
+  const NodeId to = key ? mostly(standing, *key) : kNobody;
+  if (to == kNobody) return kNobody;
+  const auto is_surer = [&](std::size_t adviser) { return here[adviser].asked >= kAskedOften && here[adviser].right > best; };
+  if (options_.rules && is_surer(kReturning) && !is_its_turn(standing, to)) return kNobody;
+  if (options_.markov && is_surer(kRound) && !is_of_this_round(standing, choice, to)) return kNobody;
+  return to;
+}
+
+// An op of its kind mostly came then, or it is not known what did.
+bool Chooser::is_of_this_round(const Standing& standing, ClassId choice, NodeId node) const {
+  const auto key = round_key(standing, choice);
+  const std::span<const Count> counts = key ? contexts_.find(*key) : std::span<const Count>();
+  const auto most = std::ranges::max_element(counts, {}, &Count::count);
+  return most == counts.end() || most->to == of_kind(standing.network[node].kind);
+}
+
+// As far as backward returns to something with it.
+bool Chooser::is_its_turn(const Standing& standing, NodeId node) const {
+  if (standing.network[node].returns_to == kNobody) return true;
+  const std::uint64_t since = returns_since(standing, node);
+  if (since == 0) return false;
+  const NodeId due = due_among(standing, standing.network.members(standing.network.choice_after(standing.network[standing.at])));
+  return returns_since(standing, due) <= since;
+}
+
+// Whether backward returns to something is sure here, and if it does, that it does to what was made last.
+NodeId Chooser::surely_by_rules(const Standing& standing, ClassId choice) {
+  const Qualities& here = of_node(standing.at);
+  if (!options_.rules || !options_.markov || !is_sure(here[kWhether])) return kNobody;
+  const std::optional<Symbol> symbol = mostly(whether_key(standing));
+  if (!symbol) return kNobody;
+  if (*symbol != kReturns) return node_of(standing, *symbol);
+  if (!is_sure(here[kReturning])) return kNobody;
+  NodeId to = kNobody;
+  std::uint64_t since = 0;
+  for (const Way& way : standing.network[standing.at].ways) {
+    const std::uint64_t made_at = returns_since(standing, way.to);
+    if (made_at == 0 || made_at < since) continue;
+    to = made_at == since ? kNobody : way.to;  // of two that return to the same others have to say which
+    since = made_at;
+  }
+  if (to == kNobody) return kNobody;
+  const NodeId due = due_among(standing, standing.network.members(choice));
+  return returns_since(standing, due) <= since ? to : kNobody;
+}
+
+// The sample is sure of what never came after this op, but after others of this class: what comes will be named after another
+// branch, and be the same part of the program. A plan that takes the likeliest of the rest goes round in circles.
+NodeId Chooser::surely_elsewhere(const Standing& standing, ClassId choice, const OfClass& of) const {
+  if (of.best[0] >= of.readers.size() || !is_sure(of.readers[of.best[0]])) return kNobody;
+  const auto key = best_key(standing, choice, of, 0);
+  const std::optional<Symbol> symbol = key ? mostly(*key) : std::nullopt;
+  if (!symbol || (*symbol & kRelative) == 0) return kNobody;
+  const std::span<const NodeId> members = standing.network.members(choice);
+  const auto is_it = [&](NodeId member) { return symbol_of(standing.network, member) == *symbol; };
+  const auto at = std::ranges::find_if(members, is_it);
+  return at == members.end() ? kNobody : *at;
+}
+
+// Where one adviser was sure, and right, there is not much to learn: most of the time that learning takes is saved. Not always, or
+// what is known would grow old. What is learnt so seldom counts for less beside surprises, which all are: who is sure has to
+// be right more often than it says.
+bool Chooser::passes_over(const Standing& standing, ClassId choice, OfClass& of, NodeId node) {
+  if (!options_.learn || of.choices % kNowAndThen == 0 || surely(standing, choice, of) != node) return false;
+  ++of.choices;
+  ++score_.choices;
+  ++score_.right;
+  return true;
+}
+
+}  // namespace outsize::pilot
