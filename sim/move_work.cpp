@@ -54,7 +54,12 @@ void MoveWork::fresh(Bytes bytes, bool huge) {
     else remove(std::prev(ranges_.end()));
   }
   given_back_ += before - pooled();
-  owed_ += huge ? price_of_huge(bytes) : costs_.fresh * bytes / kMiB;
+  if (huge) {
+    owed_ += price_of_huge(bytes);
+    return;
+  }
+  given_back_ -= std::min(bytes, given_back_);
+  owed_ += costs_.fresh * bytes / kMiB;
 }
 
 // What is given back is small pages here and there, of which huge ones are not whole again at once.

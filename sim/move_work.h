@@ -2,7 +2,8 @@
 // the processors that I/O threads take from it, and pages: small ones are looked at one by one when they move or
 // are guarded, huge ones cost next to nothing. With a model of the live driver's page pool
 // (platforms/host/page_pool.h): what is born or comes takes pages as they lie where there are such, and pays for
-// those that have to be put together. Huge pages that the program gave back come again, no more of them than it gave. What stays behind a taken beginning is not given back to its range here when
+// those that have to be put together. Huge pages that the program gave back come again, no more of them than it gave. What
+// stays behind a taken beginning is not given back to its range here when
 // that is put. The program pays for all pages but those of bytes that arrive, though I/O threads do a part.
 #pragma once
 

@@ -114,6 +114,21 @@ TEST(MoveWork, HugePagesAreDearUntilThoseGivenBackComeAgain) {
   EXPECT_EQ(work.owed(), 2 * 100) << "nothing is left of it";
 }
 
+TEST(MoveWork, WhatSmallPagesTookOfThatIsGone) {
+  MoveWork work({.fresh = 5, .fresh_huge = 100, .warm_huge = 10, .cold = kChunkBytes});
+  for (int i = 0; i < 4; ++i) work.put(kMiB);
+  work.take(kChunkBytes, kMiB);  // 3 MiB make way
+  EXPECT_EQ(work.owed(), 2 * 100);
+  work.take(kChunkBytes / 2, 0);  // what is left
+  EXPECT_EQ(work.owed(), 0);
+  work.take(kChunkBytes, 0);
+  EXPECT_EQ(work.owed(), 2 * 10);
+  work.take(kChunkBytes / 2, 0);
+  EXPECT_EQ(work.owed(), 5);
+  work.take(kChunkBytes, 0);
+  EXPECT_EQ(work.owed(), 2 * 100) << "all was taken again";
+}
+
 TEST(MoveWork, WhereNothingWasGivenBackHugePagesAreFound) {
   MoveWork work({.fresh_huge = 100, .warm_huge = 10, .cold = kChunkBytes});
   work.take(4 * kChunkBytes, kNoLimit);

@@ -58,6 +58,7 @@ struct ChooserOptions {
 
 class Chooser {
  public:
+  static constexpr float kUnlikely = 0.3F;  // a way of less chance is hardly the one
   explicit Chooser(const ChooserOptions& options = {}) : options_(options) {}
   // kNobody where nothing ever came after.
   Choice choose(const Standing& standing);
@@ -76,7 +77,7 @@ class Chooser {
   struct Score {
     std::uint64_t choices = 0, right = 0;
   };
-  // Of what choose would have said at all the choices learnt from, before they were.
+  // Of all the choices learnt from, before they were: how many who was sure, or else the mixture, would have said rightly.
   const Score& score() const { return score_; }
 
  private:
@@ -104,7 +105,6 @@ class Chooser {
   static constexpr float kWeightMax = 4;
   static constexpr float kSure = 0.98F;      // a quality so good, of an adviser that was asked ...
   static constexpr std::uint32_t kAskedOften = 24;  // ... so often
-  static constexpr float kUnlikely = 0.3F;   // a way of less chance is hardly the one
   static constexpr float kFaint = 0.05F;  // of less weight no adviser is heard
 
   struct Quality {
@@ -159,7 +159,9 @@ class Chooser {
   NodeId mostly(const Standing& standing, std::uint64_t key) const;
   static bool is_sure(const Quality& quality) { return quality.asked >= kAskedOften && quality.right >= kSure; }
   NodeId surely_by_rules(const Standing& standing, ClassId choice);
-  NodeId surely_elsewhere(const Standing& standing, ClassId choice, const OfClass& of) const;
+  NodeId surely_elsewhere(const Standing& standing, ClassId choice, const OfClass& of);
+  NodeId only_due(const Standing& standing) const;
+  bool is_overruled(const Standing& standing, ClassId choice, NodeId to, float right);
   NodeId surely(const Standing& standing, ClassId choice, OfClass& of);
   bool passes_over(const Standing& standing, ClassId choice, OfClass& of, NodeId node);
   NodeId due_among(const Standing& standing, std::span<const NodeId> nodes) const;

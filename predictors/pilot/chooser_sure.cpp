@@ -1,4 +1,5 @@
-// Where a choice need not be thought about: somebody is nearly always right there.
+// Where a choice need not be thought about, for somebody is nearly always right there; and what is done where he is sure of what is
+// not known by name.
 #include <algorithm>
 #include <optional>
 #include <span>
@@ -44,11 +45,15 @@ NodeId Chooser::surely(const Standing& standing, ClassId choice, OfClass& of) {
   if (by == kSample) key = best_key(standing, choice, of, 0);
   else if (by != kTimes) key = markov_key(standing, by - kMarkov);
   const NodeId to = key ? mostly(standing, *key) : kNobody;
-  if (to == kNobody) return kNobody;
-  const auto is_surer = [&](std::size_t adviser) { return here[adviser].asked >= kAskedOften && here[adviser].right > best; };
-  if (options_.rules && is_surer(kReturning) && !is_its_turn(standing, to)) return kNobody;
-  if (options_.markov && is_surer(kRound) && !is_of_this_round(standing, choice, to)) return kNobody;
-  return to;
+  return to != kNobody && !is_overruled(standing, choice, to, best) ? to : kNobody;
+}
+
+// Who says what backward returns to, or which kind comes, is surer than somebody who was right so often; and it is another one's turn.
+bool Chooser::is_overruled(const Standing& standing, ClassId choice, NodeId to, float right) {
+  const Qualities& here = of_node(standing.at);
+  const auto is_surer = [&](std::size_t adviser) { return here[adviser].asked >= kAskedOften && here[adviser].right > right; };
+  return (options_.rules && is_surer(kReturning) && !is_its_turn(standing, to)) ||
+         (options_.markov && is_surer(kRound) && !is_of_this_round(standing, choice, to));
 }
 
 // An op of its kind mostly came then, or it is not known what did.
@@ -74,32 +79,38 @@ NodeId Chooser::surely_by_rules(const Standing& standing, ClassId choice) {
   if (!options_.rules || !options_.markov || !is_sure(here[kWhether])) return kNobody;
   const std::optional<Symbol> symbol = mostly(whether_key(standing));
   if (!symbol) return kNobody;
-  if (*symbol != kReturns) return node_of(standing, *symbol);
-  if (!is_sure(here[kReturning])) return kNobody;
+  const bool returns = *symbol == kReturns;
+  if (returns && !is_sure(here[kReturning])) return kNobody;
+  const NodeId to = returns ? only_due(standing) : node_of(standing, *symbol);
+  if (to == kNobody || (returns && !is_its_turn(standing, to))) return kNobody;
+  return is_overruled(standing, choice, to, here[kWhether].right) ? kNobody : to;
+}
+
+// Of the ways from here the one that returns to what was made last; of two that return to the same others have to say which.
+NodeId Chooser::only_due(const Standing& standing) const {
   NodeId to = kNobody;
   std::uint64_t since = 0;
   for (const Way& way : standing.network[standing.at].ways) {
     const std::uint64_t made_at = returns_since(standing, way.to);
     if (made_at == 0 || made_at < since) continue;
-    to = made_at == since ? kNobody : way.to;  // of two that return to the same others have to say which
+    to = made_at == since ? kNobody : way.to;
     since = made_at;
   }
-  if (to == kNobody) return kNobody;
-  const NodeId due = due_among(standing, standing.network.members(choice));
-  return returns_since(standing, due) <= since ? to : kNobody;
+  return to;
 }
 
 // The sample is sure of what never came after this op, but after others of this class: what comes will be named after another
 // branch, and be the same part of the program. A plan that takes the likeliest of the rest goes round in circles.
-NodeId Chooser::surely_elsewhere(const Standing& standing, ClassId choice, const OfClass& of) const {
+NodeId Chooser::surely_elsewhere(const Standing& standing, ClassId choice, const OfClass& of) {
   if (of.best[0] >= of.readers.size() || !is_sure(of.readers[of.best[0]])) return kNobody;
   const auto key = best_key(standing, choice, of, 0);
   const std::optional<Symbol> symbol = key ? mostly(*key) : std::nullopt;
-  if (!symbol || (*symbol & kRelative) == 0) return kNobody;
+  if (!symbol || (*symbol & kRelative) == 0 || node_of(standing, *symbol) != kNobody) return kNobody;
   const std::span<const NodeId> members = standing.network.members(choice);
   const auto is_it = [&](NodeId member) { return symbol_of(standing.network, member) == *symbol; };
-  const auto at = std::ranges::find_if(members, is_it);
-  return at == members.end() ? kNobody : *at;
+  const auto some = members.first(std::min(members.size(), kDueAmongMax));
+  const auto at = std::ranges::find_if(some, is_it);
+  return at == some.end() || is_overruled(standing, choice, *at, of.readers[of.best[0]].right) ? kNobody : *at;
 }
 
 // Where one adviser was sure, and right, there is not much to learn: most of the time that learning takes is saved. Not always, or

@@ -21,7 +21,7 @@
 namespace outsize::pilot {
 
 // Of these bytes. A reader refuses every other one; so it does where names in traces have changed since.
-inline constexpr std::uint64_t kModelVersion = 7;
+inline constexpr std::uint64_t kModelVersion = 8;
 
 class ModelWriter {
  public:

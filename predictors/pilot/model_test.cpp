@@ -131,7 +131,7 @@ TEST(PilotModel, ARunThatBeginsWithOneForeseesFromItsFirstSteps) {
   // Weights have their names once the first step is over: it is foreseen in part.
   EXPECT_GT(with * 5, ops * 2);
   EXPECT_GT(with, without + ops / 5);
-  EXPECT_GT(known * 10, judged * 6);  // of 680 that are drawn 446, as was counted
+  EXPECT_GT(known * 10, judged * 6);  // two thirds of what was drawn
 }
 
 std::size_t nodes_after(int steps) {
@@ -210,7 +210,7 @@ TEST(PilotModel, OfAnotherVersionItIsRefusedByName) {
   const auto facts = model_facts(model);
   ASSERT_FALSE(facts.ok());
   EXPECT_EQ(facts.error().code, ErrorCode::kUnsupported);
-  EXPECT_EQ(facts.error().what, "the pilot's model has version 8.3, and this outsize reads 7.3");
+  EXPECT_EQ(facts.error().what, "the pilot's model has version 9.3, and this outsize reads 8.3");
 }
 
 TEST(PilotModel, NumbersBeyondTheirBoundsAreRefused) {

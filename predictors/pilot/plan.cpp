@@ -173,7 +173,6 @@ Nanos Plan::add(const World& world, NodeId id, Nanos at) {
 }
 
 void Plan::make(const World& world, Trail trail, NodeId running, bool begins, Position next, std::uint32_t ops) {
-  constexpr float kLikely = 0.3F;
   static const Sample kNoSample;
   world.instances.begin_draft();
   begin(world, running, begins, next);
@@ -185,7 +184,7 @@ void Plan::make(const World& world, Trail trail, NodeId running, bool begins, Po
     const Sample& sample = steps == 0 ? world.sample : kNoSample;
     const Choice chosen = world.chooser.choose({world.network, world.instances, trail, sample, running, world.base});
     running = chosen.to;
-    if (running == kNobody || (steps > 0 && chosen.probability < kLikely)) break;
+    if (running == kNobody || (steps > 0 && chosen.probability < Chooser::kUnlikely)) break;
     const Node& node = world.network[running];
     const ClassId choice = world.network.class_of(node);
     if (choice != kNobody) trail.enter(choice, running, node.kind);

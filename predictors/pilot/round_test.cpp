@@ -61,8 +61,9 @@ TEST(PilotRound, AfterTheLastSampleOfAStepItGoesOnElsewhere) {
   Tally tally;
   for (int step = 0; step < kSteps; ++step) {
     for (int row = 1; row <= kRows; ++row) {
-      world.tell({world.any(kExperts)});
-      world.go(kExpert + static_cast<Token>(world.any(kExperts)), false, kOfExperts);
+      const int expert = world.any(kExperts);
+      world.tell({expert});
+      world.go(kExpert + static_cast<Token>(expert), false, kOfExperts);
       const bool right = world.go(row < kRows ? kMore : kStack, false, row < kRows ? kOfExperts + 1 : kOfStacks);
       if (step >= kSteps / 2) tally.add(right);
     }

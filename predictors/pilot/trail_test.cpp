@@ -30,6 +30,18 @@ TEST(PilotTrail, ChoicesAreCountedByClassFromTheSampleOn) {
   EXPECT_EQ(trail.count(kMore), 1U);
 }
 
+TEST(PilotTrail, SamplesAreCountedFromTheStepOn) {
+  Trail trail;
+  EXPECT_EQ(trail.samples(), 0U);
+  trail.begin_sample();
+  trail.begin_sample();
+  trail.enter(kMore, 10);
+  EXPECT_EQ(trail.samples(), 2U);
+  trail.begin_step();
+  EXPECT_EQ(trail.samples(), 0U);
+  EXPECT_EQ(trail.count(kMore), 0U);
+}
+
 // Layers that choose among experts each: an expert's choice lies in a layer's.
 TEST(PilotTrail, AroundAChoiceLieTheLatestOfOtherClasses) {
   Trail trail;
