@@ -136,19 +136,15 @@ Status measure_reads(const std::string& directory, Bytes sample, MoveCost& cost)
 Result<MoveCost> measure_move_cost(const std::string& directory, Bytes sample) {
   MoveCost cost;
   if (Status status = measure_reads(directory, sample, cost); !status) return status.error();
-  Spent changed[4];
-  struct Measure {
-    Spent& spent;
-    Bytes size;
-  };
-  for (const Measure& measure : {Measure{changed[0], kTiny}, {changed[1], kPart}, {changed[2], kSmall},
-                                 {changed[3], kLarge}}) {
-    auto spent = spend(directory, measure.size, Access::kWrite, sample);
+  constexpr Bytes kSizes[] = {kTiny, kPart, kSmall, kLarge};
+  Nanos transfers[4]{};
+  for (int i = 0; i < 4; ++i) {
+    auto spent = spend(directory, kSizes[i], Access::kWrite, sample);
     if (!spent) return spent.error();
-    measure.spent = *spent;
+    transfers[i] = spent->transfer;
   }
-  cost.transfer = at_no_bytes(changed[0].transfer, changed[1].transfer);
-  cost.mebibyte = std::max<Nanos>(changed[3].transfer - changed[2].transfer, 0) * kMiB / (kLarge - kSmall);
+  cost.transfer = at_no_bytes(transfers[0], transfers[1]);
+  cost.mebibyte = std::max<Nanos>(transfers[3] - transfers[2], 0) * kMiB / (kLarge - kSmall);
   return cost;
 }
 

@@ -161,12 +161,14 @@ class Chooser {
   NodeId surely_by_rules(const Standing& standing, ClassId choice);
   NodeId surely_elsewhere(const Standing& standing, ClassId choice, const OfClass& of);
   NodeId only_due(const Standing& standing) const;
+  static bool is_surer(const Quality& quality, float right) { return quality.asked >= kAskedOften && quality.right > right; }
+  bool is_of_another_round(const Standing& standing, ClassId choice, NodeId to, float right);
   bool is_overruled(const Standing& standing, ClassId choice, NodeId to, float right);
   NodeId surely(const Standing& standing, ClassId choice, OfClass& of);
   bool passes_over(const Standing& standing, ClassId choice, OfClass& of, NodeId node);
   NodeId due_among(const Standing& standing, std::span<const NodeId> nodes) const;
   std::uint64_t returns_since(const Standing& standing, NodeId node) const;
-  bool is_its_turn(const Standing& standing, NodeId node) const;
+  bool is_its_turn(const Standing& standing, ClassId choice, NodeId node) const;
   bool is_of_this_round(const Standing& standing, ClassId choice, NodeId node) const;
   template <class Take>
   void gather_due(const Standing& standing, std::span<const NodeId> members, const Take& take);

@@ -19,6 +19,12 @@ const std::array<float, kCounts> kLogOfCount = [] {
   return logs;
 }();
 
+// Of how often that came.
+float log_of(std::span<const Count> counts, std::uint32_t to) {
+  const auto at = std::ranges::find(counts, to, &Count::to);
+  return kLogOfCount[at == counts.end() ? 0 : std::min(at->count, Contexts::kCountMax)];
+}
+
 }  // namespace
 
 // Without what is common to all ways, which a softmax does not see.
@@ -179,8 +185,7 @@ void Chooser::hear_whether(const Standing& standing, Advice& out) const {
   const std::span<const Count> counts = contexts_.find(whether_key(standing));
   advise(counts, out);
   if (!out.any) return;
-  const auto at = std::find_if(counts.begin(), counts.end(), [](const Count& way) { return way.to == kReturns; });
-  const float returns = kLogOfCount[at == counts.end() ? 0 : std::min(at->count, kCountMax)];
+  const float returns = log_of(counts, kReturns);
   for (std::size_t i = 0; i < count_; ++i) {
     if (returns_[i]) out.log[i] = returns;
   }
@@ -190,12 +195,11 @@ void Chooser::hear_whether(const Standing& standing, Advice& out) const {
 void Chooser::hear_round(std::uint64_t key, Advice& out) const {
   const std::span<const Count> counts = contexts_.find(key);
   out.any = !counts.empty();
-  if (!out.any) out.weight = 0;
-  for (std::size_t i = 0; i < count_ && out.any; ++i) {
-    const auto is_it = [this, i](const Count& kind) { return kind.to == of_kind(kind_of_op_[i]); };
-    const auto at = std::find_if(counts.begin(), counts.end(), is_it);
-    out.log[i] = kLogOfCount[at == counts.end() ? 0 : std::min(at->count, kCountMax)];
+  if (!out.any) {
+    out.weight = 0;
+    return;
   }
+  for (std::size_t i = 0; i < count_; ++i) out.log[i] = log_of(counts, of_kind(kind_of_op_[i]));
 }
 
 // The next in order of those for which all is there.

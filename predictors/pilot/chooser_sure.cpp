@@ -51,9 +51,13 @@ NodeId Chooser::surely(const Standing& standing, ClassId choice, OfClass& of) {
 // Who says what backward returns to, or which kind comes, is surer than somebody who was right so often; and it is another one's turn.
 bool Chooser::is_overruled(const Standing& standing, ClassId choice, NodeId to, float right) {
   const Qualities& here = of_node(standing.at);
-  const auto is_surer = [&](std::size_t adviser) { return here[adviser].asked >= kAskedOften && here[adviser].right > right; };
-  return (options_.rules && is_surer(kReturning) && !is_its_turn(standing, to)) ||
-         (options_.markov && is_surer(kRound) && !is_of_this_round(standing, choice, to));
+  const bool rule_is_surer = options_.rules && is_surer(here[kReturning], right);
+  return (rule_is_surer && !is_its_turn(standing, choice, to)) || is_of_another_round(standing, choice, to, right);
+}
+
+// An op of another kind mostly came then, says who counts, and is surer.
+bool Chooser::is_of_another_round(const Standing& standing, ClassId choice, NodeId to, float right) {
+  return options_.markov && is_surer(of_node(standing.at)[kRound], right) && !is_of_this_round(standing, choice, to);
 }
 
 // An op of its kind mostly came then, or it is not known what did.
@@ -65,11 +69,11 @@ bool Chooser::is_of_this_round(const Standing& standing, ClassId choice, NodeId 
 }
 
 // As far as backward returns to something with it.
-bool Chooser::is_its_turn(const Standing& standing, NodeId node) const {
+bool Chooser::is_its_turn(const Standing& standing, ClassId choice, NodeId node) const {
   if (standing.network[node].returns_to == kNobody) return true;
   const std::uint64_t since = returns_since(standing, node);
   if (since == 0) return false;
-  const NodeId due = due_among(standing, standing.network.members(standing.network.choice_after(standing.network[standing.at])));
+  const NodeId due = due_among(standing, standing.network.members(choice));
   return returns_since(standing, due) <= since;
 }
 
@@ -79,11 +83,14 @@ NodeId Chooser::surely_by_rules(const Standing& standing, ClassId choice) {
   if (!options_.rules || !options_.markov || !is_sure(here[kWhether])) return kNobody;
   const std::optional<Symbol> symbol = mostly(whether_key(standing));
   if (!symbol) return kNobody;
-  const bool returns = *symbol == kReturns;
-  if (returns && !is_sure(here[kReturning])) return kNobody;
-  const NodeId to = returns ? only_due(standing) : node_of(standing, *symbol);
-  if (to == kNobody || (returns && !is_its_turn(standing, to))) return kNobody;
-  return is_overruled(standing, choice, to, here[kWhether].right) ? kNobody : to;
+  const float right = here[kWhether].right;
+  if (*symbol != kReturns) {
+    const NodeId to = node_of(standing, *symbol);
+    return to == kNobody || is_overruled(standing, choice, to, right) ? kNobody : to;
+  }
+  const NodeId to = is_sure(here[kReturning]) ? only_due(standing) : kNobody;
+  if (to == kNobody || !is_its_turn(standing, choice, to)) return kNobody;
+  return is_of_another_round(standing, choice, to, right) ? kNobody : to;
 }
 
 // Of the ways from here the one that returns to what was made last; of two that return to the same others have to say which.

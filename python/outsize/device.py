@@ -18,8 +18,10 @@ RATES = ("read", "write", "mixed_read", "mixed_write")
 # Nanoseconds that moving takes beside the disk's time: a small page that moves or is guarded; a MiB of fresh pages,
 # small ones, huge ones, and huge ones again that were given back, which come after so many bytes; a read, write or
 # eviction of the program's thread; and of the I/O threads, a transfer and each MiB.
-PAGES = ("page_ns", "fresh_mib_ns", "fresh_huge_mib_ns", "warm_huge_mib_ns", "cold_bytes")
-MOVES = (*PAGES, "command_ns", "transfer_ns", "mib_ns")
+MOVES = (
+    "page_ns", "fresh_mib_ns", "fresh_huge_mib_ns", "warm_huge_mib_ns", "cold_bytes",
+    "command_ns", "transfer_ns", "mib_ns",
+)  # fmt: skip
 ROOFLINE = ("flops", "bytes", "op_ns")
 # With one call of the system under way; 0 where a device does not say: one is as fast as several.
 SINGLE = ("single_read", "single_write")
