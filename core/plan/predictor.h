@@ -69,6 +69,9 @@ class Predictor {
   // The step that has just ended, as what every coming step will be like; false where it was not like
   // the one before. To be asked between two steps.
   virtual bool read_cycle(const ExtentTable&, Cycle&) const { return false; }
+  // The step that has just ended was to the letter like the one before: read_cycle would say what it said then, but
+  // for the bytes of extents that lived before it.
+  virtual bool cycle_repeats() const { return false; }
   // Where the running step stands in that cycle: the op that comes next; kNoPlace once it goes otherwise.
   virtual std::uint32_t cycle_place() const { return kNoPlace; }
   // The number of the gap in which the extent is; kNoGap where it has no part in the cycle.

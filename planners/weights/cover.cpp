@@ -32,7 +32,7 @@ void Cover::lay_out(Bytes alive, Bytes memory) {
   for (std::uint32_t block = 0; block < blocks_.size(); ++block) look_at(block);
   short_.assign(slot_count_ + 1, 0);
   for (std::uint32_t slot = 0; slot < slot_count_; ++slot) short_[slot + 1] = short_[slot] + (overflow_of(slot) > 0);
-  away_.assign(cycle.gaps.size(), false);
+  away_.assign(cycle.gaps.size(), 0);
   any_ = false;
   written_.assign(cycle.versions, false);
   leaves_.assign(cycle.gaps.size(), false);
@@ -48,7 +48,7 @@ void Cover::lay_out(Bytes alive, Bytes memory) {
 
 bool Cover::allowed(std::uint32_t number) const {
   const Cycle::Gap& gap = cycle_->gaps[number];
-  if (gap.bytes == 0 || away_[number] || (options_.weights_only && !gap.lasts)) return false;
+  if (gap.bytes == 0 || away_[number] != 0 || (options_.weights_only && !gap.lasts)) return false;
   if (options_.solver == Solver::kSingle) return !gap.changed;
   return options_.solver == Solver::kGreedyStar || !leaves_[gap.owner];
 }
@@ -125,7 +125,8 @@ void Cover::offer(std::uint32_t number) {
 void Cover::take(std::uint32_t number) {
   const Cycle::Gap& gap = cycle_->gaps[number];
   any_ = true;
-  away_[number] = leaves_[gap.owner] = true;
+  away_[number] = kAway;
+  leaves_[gap.owner] = true;
   for (const Range range : slots_of(gap)) {
     each_block(range, [&](std::uint32_t first, std::uint32_t end) {
       Block& block = blocks_[first / kBlock];
@@ -167,14 +168,17 @@ void Cover::add_up(Bytes alive, Bytes memory) {
   kept_.assign(ops_ + 1, 0);
   for (std::uint32_t number = 0; number < away_.size(); ++number) {
     const Cycle::Gap& gap = cycle_->gaps[number];
-    if (!away_[number]) continue;
+    if (away_[number] == 0) continue;
     const std::uint32_t end = gap.first + gap.count;
     if (gap.first < ops_) kept_[gap.first] -= gap.bytes;
     if (end > ops_) kept_[0] -= gap.bytes;
     if (end != ops_) kept_[end > ops_ ? end - ops_ : end] += gap.bytes;
-    if (gap.twin != kNoGap) away_[gap.twin] = true;
+    if (gap.twin != kNoGap) away_[gap.twin] = kAway;
   }
   kept_.pop_back();
+  for (std::uint32_t number = 0; number < away_.size(); ++number) {
+    if (written_[cycle_->gaps[number].version]) away_[number] |= kWritten;
+  }
   Bytes away = 0;
   overflow_ = 0;
   for (std::uint32_t op = 0; op < ops_; ++op) {

@@ -36,9 +36,9 @@ class Cover {
   void select(const Cycle& cycle, Bytes alive, Bytes memory, const CoverOptions& options);
 
   bool any() const { return any_; }  // gap was taken
-  bool away(std::uint32_t gap) const { return gap < away_.size() && away_[gap]; }
-  // Some gap with these bytes was taken: they are to be written.
-  bool written(std::uint32_t version) const { return version < written_.size() && written_[version]; }
+  bool away(std::uint32_t gap) const { return gap < away_.size() && (away_[gap] & kAway) != 0; }
+  // Some gap with the same bytes was taken: they are to be written.
+  bool written(std::uint32_t gap) const { return gap < away_.size() && (away_[gap] & kWritten) != 0; }
   // By op: bytes that are there at most while it runs, of those that stay.
   const std::vector<Bytes>& kept() const { return kept_; }
   // Most that does not fit though all was taken that may be taken; 0: everything fits.
@@ -47,6 +47,7 @@ class Cover {
  private:
   static constexpr std::uint32_t kSlots = 1024;
   static constexpr std::uint32_t kBlock = 32;  // slots
+  static constexpr std::uint8_t kAway = 1, kWritten = 2;
   struct Range {
     std::uint32_t first = 0, end = 0;
   };
@@ -91,7 +92,7 @@ class Cover {
   std::vector<Candidate> candidates_;      // a heap, the best in front; their ratings may have fallen since
   std::vector<std::uint32_t> of_version_;  // gaps, by version
   std::vector<std::uint32_t> version_at_;  // where each version's begin in it
-  std::vector<char> away_;                 // by gap
+  std::vector<std::uint8_t> away_;         // by gap: kAway, and once all are taken kWritten: asked with every use
   std::vector<char> written_;              // by version
   std::vector<char> leaves_;               // by owner: some gap was taken
   std::vector<Bytes> kept_;

@@ -52,8 +52,8 @@ TEST(WeightsCover, ALateOpLeavesTheRestToTheNextBest) {
   c.gap(4, 2, 1);
   EXPECT_EQ(c.taken(20), "0 1 2");
   EXPECT_EQ(c.taken(22), "0");
-  EXPECT_TRUE(c.cover.written(1));
-  EXPECT_FALSE(c.cover.written(2));
+  EXPECT_TRUE(c.cover.written(0));
+  EXPECT_FALSE(c.cover.written(1));
 }
 
 // What comes back and has to be written costs two transfers. What never changes, or dies, costs one.

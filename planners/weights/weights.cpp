@@ -23,7 +23,10 @@ void WeightsPlanner::on_resident(ExtentId id) {
 }
 
 void WeightsPlanner::on_rekey() {
-  if (predictor_.cycle_place() == 0) step_ended();
+  if (predictor_.cycle_place() == 0) {
+    step_ended();
+    if (stage_ == Stage::kDue && budget_ != 0) return follow();  // the plan of the step before serves again
+  }
   AheadPlanner::on_rekey();
 }
 
@@ -32,8 +35,14 @@ void WeightsPlanner::step_ended() {
   for (ExtentId id = 0; id < table_.size(); ++id) {
     if (table_[id].where != Where::kFree && !table_[id].dying) alive += table_[id].bytes;
   }
-  stage_ = predictor_.read_cycle(table_, read_) ? Stage::kDue : Stage::kNone;
-  if (alive == std::exchange(alive_, alive) && read_ == cycle_) return;
+  const bool same_bytes = alive == std::exchange(alive_, alive);
+  if (same_bytes && is_of_last_ && predictor_.cycle_repeats()) {
+    stage_ = Stage::kDue;
+    return;
+  }
+  is_of_last_ = predictor_.read_cycle(table_, read_);
+  stage_ = is_of_last_ ? Stage::kDue : Stage::kNone;
+  if (same_bytes && read_ == cycle_) return;
   std::swap(read_, cycle_);
   budget_ = 0;
 }
@@ -45,17 +54,24 @@ void WeightsPlanner::begin(const PlanState& state) {
     const Bytes reserve = most > state.budget ? state.reading_max : 0;
     cover_.select(cycle_, alive_, state.budget - reserve, options_);
   }
+  follow();
+}
+
+// From here on, with what is here now: what is to be written of it comes first, in the order in which it was used.
+void WeightsPlanner::follow() {
   stage_ = Stage::kFollowed;
-  AheadPlanner::on_rekey();
+  by_age_.clear();
+  leaving_.rebuild([this](ExtentId id) {
+    const std::uint32_t gap = predictor_.gap_of(id);
+    const Extent& e = table_[id];
+    if (cover_.written(gap) && e.below == Below::kNone) by_age_.emplace_back(e.last_use, id);
+    return key_in(id, gap);
+  });
+  std::sort(by_age_.begin(), by_age_.end());
   to_send_.clear();
   sent_ = 0;
   is_to_send_.assign(table_.size(), false);
-  by_age_.clear();
-  for (ExtentId id = 0; id < table_.size(); ++id) {
-    if (leaving_.contains(id)) by_age_.emplace_back(table_[id].last_use, id);
-  }
-  std::sort(by_age_.begin(), by_age_.end());
-  for (const auto& [last_use, id] : by_age_) produced(id, predictor_.gap_of(id));
+  for (const auto& [last_use, id] : by_age_) to_write(id);
 }
 
 void WeightsPlanner::drop() {
@@ -64,7 +80,10 @@ void WeightsPlanner::drop() {
 }
 
 void WeightsPlanner::produced(ExtentId id, std::uint32_t gap) {
-  if (gap == kNoGap || !cover_.written(cycle_.gaps[gap].version)) return;
+  if (cover_.written(gap)) to_write(id);
+}
+
+void WeightsPlanner::to_write(ExtentId id) {
   if (id >= is_to_send_.size()) is_to_send_.resize(id + 1 + id / 2, false);
   if (std::exchange(is_to_send_[id], true)) return;
   to_send_.push_back({id, predictor_.position()});
@@ -93,22 +112,24 @@ void WeightsPlanner::settle(const Draft& draft) {
   if (!cover_.any()) return;
   if (table_.size() > stays_until_.size()) stays_until_.resize(table_.size(), 0);
   Bytes settled = 0;  // used at `at` or later
+  std::size_t chosen = 0;
   for (std::size_t i = 0; i < draft.coming; ++i) {
     const Upcoming& next = upcoming_[i];
-    if (stays(next.extent, next.position) && selected(next)) settled += table_[next.extent].bytes;
+    if (!selected(next)) continue;
+    chosen_[chosen++] = static_cast<std::uint16_t>(i);
+    if (stays(next.extent, next.position)) settled += table_[next.extent].bytes;
   }
   const Bytes memory = draft.state.budget - draft.state.writing_max / 2;
   const std::vector<Bytes>& kept = cover_.kept();
   std::size_t op = predictor_.cycle_place() % kept.size();
   Position at = predictor_.position();
   Bytes room = std::numeric_limits<Bytes>::max();
-  for (std::size_t i = 0; i < draft.coming; ++i) {
-    const Upcoming& next = upcoming_[i];
+  for (std::size_t i = 0; i < chosen; ++i) {
+    const Upcoming& next = upcoming_[chosen_[i]];
     for (; at < next.position; ++at) {
       room = std::min(room, memory - kept[op] - settled);
       if (++op == kept.size()) op = 0;
     }
-    if (!selected(next)) continue;
     const Bytes bytes = table_[next.extent].bytes;
     if (stays(next.extent, next.position)) {
       settled -= bytes;

@@ -17,6 +17,7 @@
 // O(extents log extents), or what cover.h says where the step was another.
 #pragma once
 
+#include <array>
 #include <utility>
 #include <vector>
 
@@ -49,8 +50,10 @@ class WeightsPlanner final : public ahead::AheadPlanner {
   bool stays(ExtentId id, Position use) const { return id < stays_until_.size() && stays_until_[id] == use; }
   void step_ended();
   void begin(const PlanState& state);
+  void follow();
   void drop();
   void produced(ExtentId id, std::uint32_t gap);
+  void to_write(ExtentId id);
   void settle(const Draft& draft);
   void send(Draft& draft);
   void bring_back(Draft& draft, Bytes headroom);
@@ -59,6 +62,7 @@ class WeightsPlanner final : public ahead::AheadPlanner {
   Cycle cycle_, read_;
   Cover cover_;
   Stage stage_ = Stage::kNone;
+  bool is_of_last_ = false;  // cycle_ is of the step that ended last
   Bytes alive_ = 0;   // when a step begins
   Bytes budget_ = 0;  // that cover_ is made for; 0: it is not of cycle_
   std::vector<Position> stays_until_;  // by extent: the use until which it stays though it may be away
@@ -68,6 +72,7 @@ class WeightsPlanner final : public ahead::AheadPlanner {
   std::size_t sent_ = 0;               // so many of them are done with
   std::vector<char> is_to_send_;       // by extent
   std::vector<std::pair<std::uint64_t, ExtentId>> by_age_;  // scratch
+  std::array<std::uint16_t, kUpcoming> chosen_{};           // scratch: those of upcoming_ that may be away
 };
 
 }  // namespace outsize::weights

@@ -15,15 +15,18 @@ class Prophet final : public ProphetBase {
  public:
   Bytes demand_within(Nanos) const override { return 0; }
   bool read_cycle(const ExtentTable&, Cycle& out) const override {
+    ++reads;
     out = cycle;
     return known;
   }
+  bool cycle_repeats() const override { return repeats; }
   std::uint32_t cycle_place() const override { return on_path ? static_cast<std::uint32_t>(now % kOps) : kNoPlace; }
   std::uint32_t gap_of(ExtentId id) const override { return on_path && gaps.contains(id) ? gaps.at(id) : kNoGap; }
 
   std::map<ExtentId, std::uint32_t> gaps;
   Cycle cycle;
-  bool known = true, on_path = true;
+  bool known = true, on_path = true, repeats = false;
+  mutable int reads = 0;  // of the cycle
 
  private:
   Nanos time_until(Position position) const override { return static_cast<Nanos>(position - now) * 1'000'000'000; }
@@ -193,6 +196,39 @@ TEST_F(WeightsPlan, AnotherBudgetIsPlannedAnew) {
   state_.budget = 70 * kMiB;
   plan();
   EXPECT_EQ(victims(), (std::vector<ExtentId>{1, 2}));
+}
+
+// Neither is the cycle read again nor does anything wait for the next plan.
+TEST_F(WeightsPlan, AStepToTheLetterAsTheLastIsPlannedAtItsBegin) {
+  here(1, 3);
+  here(2, 9, false);
+  changed(4, 4);
+  births(1, 2, 100);
+  planner_.on_rekey();
+  EXPECT_EQ(victims(), (std::vector<ExtentId>{2, 4, 1})) << "there is no plan before the first budget is known";
+  plan();
+  ASSERT_EQ(victims(), (std::vector<ExtentId>{4, 1, 2}));
+  for (const bool repeats : {true, false}) {
+    const int reads = prophet_.reads;
+    prophet_.repeats = repeats;
+    prophet_.now += kOps;
+    for (auto& [id, position] : prophet_.uses) position += kOps;
+    planner_.on_rekey();
+    EXPECT_EQ(prophet_.reads, reads + !repeats);
+    EXPECT_TRUE(planner_.planned());
+    EXPECT_EQ(victims(), (std::vector<ExtentId>{4, 1, 2}));
+    ++prophet_.now;
+    EXPECT_EQ(plan(), "write:4");
+    --prophet_.now;
+  }
+  prophet_.repeats = true;
+  prophet_.known = false;  // by who reads again: an extent came to be
+  table_[3].bytes = 10 * kMiB;
+  table_[3].where = Where::kResident;
+  planner_.on_rekey();
+  EXPECT_FALSE(planner_.planned());
+  planner_.on_rekey();
+  EXPECT_FALSE(planner_.planned()) << "what repeats is what could not be read";
 }
 
 }  // namespace

@@ -46,6 +46,7 @@ class AutomaticPredictor final : public Predictor {
   Bytes demand_within(Nanos nanos) const override { return active_->demand_within(nanos); }
   bool take_rekeyed() override { return std::exchange(rekeyed_, false); }
   bool read_cycle(const ExtentTable& table, Cycle& out) const override { return active_->read_cycle(table, out); }
+  bool cycle_repeats() const override { return active_->cycle_repeats(); }
   std::uint32_t cycle_place() const override { return active_->cycle_place(); }
   std::uint32_t gap_of(ExtentId id) const override { return active_->gap_of(id); }
   Bytes table_bytes() const override;

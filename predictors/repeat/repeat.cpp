@@ -56,12 +56,13 @@ void RepeatPredictor::end_run() {
   const std::uint64_t span = last_.size();
   runs_ = runs_ * span / (span + run) + run;
   runs_squared_ = runs_squared_ * span / (span + run) + run * run;
+  mean_run_ = runs_squared_ / runs_;
 }
 
 // So many ops ahead the running step may still go as the last one did.
 std::uint64_t RepeatPredictor::reach() const {
   if (runs_ == 0) return StepRecord::kOpsMax;
-  return kReach * std::max(run_, runs_squared_ / runs_);
+  return kReach * std::max(run_, mean_run_);
 }
 
 // Finds where in the last step the running op stands.
@@ -149,6 +150,7 @@ void RepeatPredictor::on_step(Nanos now) {
   pending_ = matched_ = kNone;
   next_ = 0;
   const std::uint32_t matched = std::exchange(ops_matched_, 0);
+  repeats_ = false;
   if (current_.size() < kShortest || current_.full()) {
     current_.clear(now);
     for (Seen& s : seen_) s.now = s.birth_order = kNone;
@@ -176,6 +178,7 @@ void RepeatPredictor::on_step(Nanos now) {
     }
     s.now = s.birth_order = s.gap = kNone;
   }
+  repeats_ = known() && matched == last_matched_ && current_.is_like(last_);
   std::swap(last_, current_);
   outlook_.begin(last_, std::move(holder));
   last_matched_ = matched;

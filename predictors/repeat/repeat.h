@@ -35,6 +35,7 @@ class RepeatPredictor final : public Predictor {
   Bytes demand_within(Nanos nanos) const override;
   bool take_rekeyed() override { return std::exchange(rekeyed_, false); }
   bool read_cycle(const ExtentTable& table, Cycle& out) const override;
+  bool cycle_repeats() const override { return repeats_; }
   std::uint32_t cycle_place() const override { return confident() && next_ <= last_.size() ? next_ : kNoPlace; }
   std::uint32_t gap_of(ExtentId id) const override;
 
@@ -84,6 +85,7 @@ class RepeatPredictor final : public Predictor {
   std::uint32_t ops_since_rekey_ = 0;
   std::uint32_t ops_matched_ = 0;       // of the running step
   std::uint32_t last_matched_ = 0;      // of last_, with the step before it
+  bool repeats_ = false;                // last_ is as the step before it
   int agreement_ = 0;
   bool in_backward_ = false;
   std::uint32_t turn_ = 0;              // op at which backward began
@@ -95,6 +97,7 @@ class RepeatPredictor final : public Predictor {
   std::uint64_t aged_to_ = 0;               // ops_ then
   // The running run of ops in step with last_, and the sums of those before it (end_run).
   std::uint64_t run_ = 0, runs_ = 0, runs_squared_ = 0;
+  std::uint64_t mean_run_ = 0;  // runs_squared_ / runs_
 };
 
 }  // namespace outsize::repeat

@@ -21,13 +21,13 @@ class Steps {
     for (const ExtentId id : {0U, 1U}) table_[id].bytes = 100;
     table_[2].bytes = 10;
   }
-  void step(SiteId path = 0) {
+  void step(SiteId path = 0, Bytes activation = 20) {
     if (!late_) drop_grads();
     op(10, {}, {});
     const ExtentId input = birth(8);
     if (late_) drop_grads();
     op(11 + path, {0, 2}, {});
-    const ExtentId a1 = birth(20);
+    const ExtentId a1 = birth(activation);
     op(12 + path, {1, a1}, {});
     const ExtentId a2 = birth(30);
     op(13 + path, {1, a2, a1}, {});
@@ -35,7 +35,7 @@ class Steps {
     death(a2, 30);
     op(14 + path, {0, a1, input}, {});
     const ExtentId g1 = birth(100);
-    death(a1, 20);
+    death(a1, activation);
     death(input, 8);
     op(15, {0, g1}, {Access::kWrite, Access::kRead});
     op(16, {1, g2}, {Access::kWrite, Access::kRead});
@@ -91,6 +91,25 @@ TEST(RepeatCycle, IsThereOnceAStepCameAgain) {
   EXPECT_FALSE(steps.read());
   steps.step(100);
   EXPECT_TRUE(steps.read());
+}
+
+TEST(RepeatCycle, RepeatsOnlyWhereNothingIsOtherwise) {
+  Steps steps;
+  for (int i = 0; i < 4; ++i) steps.step();
+  ASSERT_TRUE(steps.read());
+  const Cycle before = steps.cycle;
+  steps.step();
+  EXPECT_TRUE(steps.predictor.cycle_repeats());
+  ASSERT_TRUE(steps.read());
+  EXPECT_EQ(steps.cycle, before);
+  steps.step(100);
+  EXPECT_FALSE(steps.predictor.cycle_repeats()) << "other ops";
+  for (int i = 0; i < 3; ++i) steps.step(100);
+  EXPECT_TRUE(steps.predictor.cycle_repeats());
+  steps.step(100, 21);
+  EXPECT_FALSE(steps.predictor.cycle_repeats()) << "the same ops, but a larger activation";
+  steps.predictor.on_step(1'000'000);
+  EXPECT_FALSE(steps.predictor.cycle_repeats()) << "a step without ops";
 }
 
 TEST(RepeatCycle, SaysWhatIsAlive) {

@@ -145,11 +145,19 @@ std::size_t Outlook::upcoming(const StepRecord& step, std::uint32_t next, Positi
   const Nanos here = next < size ? step.ops[next].at : step.end;
   std::size_t count = 0;
   Summed summed{next, {}};
+  std::uint32_t last_op = kNone;
+  Nanos in = 0;
+  Bytes demand = 0;
   const bool goes_on = each(soon_, begin, accesses, [&](std::uint32_t i) {
     const std::uint32_t op = step.op_of(i);
-    if (count == out.size() || step.ops[op].first_access - begin >= kAccessesMax) return false;
-    out[count++] = {holder_[step.accesses[i]], base + op, step.ops[op].at - here, most_until(summed, op),
-                    step.gap_ahead_of(i, next)};
+    if (count == out.size()) return false;
+    if (op != last_op) {  // an op uses several, of which all this is the same
+      if (step.ops[op].first_access - begin >= kAccessesMax) return false;
+      last_op = op;
+      in = step.ops[op].at - here;
+      demand = most_until(summed, op);
+    }
+    out[count++] = {holder_[step.accesses[i]], base + op, in, demand, step.gap_ahead_of(i, next)};
     return true;
   });
   if (!goes_on || next == 0 || !repeats_) return count;

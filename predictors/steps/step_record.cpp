@@ -23,6 +23,16 @@ void StepRecord::clear(Nanos now) {
   died_first = 0;
 }
 
+bool StepRecord::is_like(const StepRecord& other) const {
+  const auto same = [](const OpRecord& a, const OpRecord& b) {
+    return a.site == b.site && a.first_access == b.first_access && a.first_birth == b.first_birth &&
+           a.death_bytes == b.death_bytes;
+  };
+  return std::equal(ops.begin(), ops.end(), other.ops.begin(), other.ops.end(), same) && accesses == other.accesses &&
+         changing == other.changing && births == other.births && objects == other.objects &&
+         died_first == other.died_first;
+}
+
 void StepRecord::finish(Nanos now) {
   end = now;
   gap_first_.assign(objects.size() + 1, 0);

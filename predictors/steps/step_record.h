@@ -25,6 +25,7 @@ struct ObjectRecord {
   std::uint32_t birth_op = kNone;  // kNone: alive when the step began
   std::uint32_t death_op = kNone;  // kNone: still alive when it ended
   std::uint32_t before = kNone;    // the object of the previous step it was matched with
+  bool operator==(const ObjectRecord&) const = default;
 };
 
 // Bounded: past kOpsMax ops (a step that never ends) recording stops.
@@ -38,6 +39,8 @@ class StepRecord {
     objects.push_back(object);
     return static_cast<std::uint32_t>(objects.size() - 1);
   }
+  // All is the same but for the times; O(accesses).
+  bool is_like(const StepRecord& other) const;
   // Builds the indexes that the questions below need; O(accesses).
   void finish(Nanos now);
 
