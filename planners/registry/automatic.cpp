@@ -13,7 +13,6 @@ namespace outsize {
 Policy make_automatic_with(const ExtentTable& table, std::string_view settings) {
   automatic::AutomaticOptions options;
   pilot::PilotOptions steering;
-  steering.share = 50;  // more than the pilot takes alone: where it steers it has shown that it pays
   const Setting known[] = {{"margin", options.margin, 1, 50}, {"rest", options.rest, 8, 1U << 20},
                            {"share", steering.share, 1, 1U << 20}};
   if (const auto wrong = read_settings(settings, known)) return refuse_setting("auto", *wrong, known_settings(known));

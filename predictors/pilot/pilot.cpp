@@ -11,6 +11,12 @@ constexpr std::uint32_t kPlanOpsShort = 256;
 constexpr Nanos kCreditMax = 10'000'000;
 constexpr std::uint64_t kJudgedOpsMax = 1U << 22;  // after so many ops a model is kept
 
+// What it takes to make a plan anew where so many in a row had failed soon: more each time, but for the first few.
+std::uint64_t with_patience(std::uint32_t enough, std::uint32_t failed) {
+  constexpr std::uint32_t kFirst = 2, kDoublings = 5;
+  return std::uint64_t{enough} << std::min(failed - std::min(failed, kFirst), kDoublings);
+}
+
 }  // namespace
 
 PilotPredictor::PilotPredictor(const ExtentTable& table, const PilotOptions& options)
@@ -152,12 +158,12 @@ void PilotPredictor::follow(NodeId node) {
     plan_.advance();
     lost_ = 0;
     // The ops are as planned, and what they work on is not: what the plan says of extents is not worth much any more.
-    if (surprises_ >= kSurprises && may_ask_again()) {
-      plan_ops_ = std::max(plan_ops_ / 2, kPlanOpsShort);
-      return make_plan(true);
-    }
-    if (!plan_.mostly_run() || !may_ask_again()) return;
-    plan_ops_ = std::min(plan_ops_ * 2, options_.plan_ops_max);
+    const bool surprised = surprises_ >= with_patience(kSurprises, surprised_soon_);
+    if ((!surprised && !plan_.mostly_run()) || !may_ask_again()) return;
+    const bool came_true = surprises_ < kSurprises;
+    plan_ops_ = came_true ? std::min(plan_ops_ * 2, options_.plan_ops_max) : std::max(plan_ops_ / 2, kPlanOpsShort);
+    if (surprised || came_true) surprised_soon_ = surprised && failed_soon() ? surprised_soon_ + 1 : 0;
+    if (surprised) return make_plan(true);
     if (plan_.size() - plan_.place() > options_.plan_ops_max / 2) return;
   } else if (plan_.skip_to(node, options_.skip)) {
     on_plan_ = true;
@@ -168,8 +174,10 @@ void PilotPredictor::follow(NodeId node) {
     ++lost_;
     correct();
     if (network_[node].ways.empty()) return;  // it runs for the first time: nothing is known of what comes
-    if ((lost_ < options_.lost && plan_.place() < plan_.size()) || !may_ask_again()) return;
+    const bool waits = lost_ < with_patience(options_.lost, lost_soon_) && plan_.place() < plan_.size();
+    if (waits || !may_ask_again()) return;
     plan_ops_ = std::max(plan_ops_ / 2, kPlanOpsMin);
+    lost_soon_ = failed_soon() ? lost_soon_ + 1 : 0;
   }
   make_plan(true);
 }
@@ -344,6 +352,7 @@ void PilotPredictor::forget_network() {
   }
   step_node_ = running_ = network_.node(kStepEnds, false);
   plan_ops_ = kPlanOpsMin;
+  surprised_soon_ = lost_soon_ = 0;
   on_plan_ = false;
   rekeyed_ = true;
 }
@@ -362,6 +371,7 @@ void PilotPredictor::on_sample(std::span<const std::int64_t> sample) {
   for (PilotPredictor& blank : blank_) blank.on_sample(sample);
   sample_.read(sample);
   trail_.begin_sample();
+  surprised_soon_ = lost_soon_ = 0;
   // Now it is worth most; but samples may come more often than plans can be paid for.
   if (!affordable() || plan_ops_ < kPlanOpsMin) plan_ops_ = kPlanOpsMin;
   if (credit_ > -kCreditMax / 2) make_plan(false);

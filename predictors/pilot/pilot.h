@@ -5,8 +5,8 @@
 // run: from the running op on, way by way, as the chooser says, with what they work on, bear and see die (plan.h). It is
 // made when a sample has come, where the step has left the plan for good, where ops work on other extents than it says, and
 // when half of it has run. The next one is twice as long where plans come true, and half as long where one did not, down
-// to a thousand ops, or to a quarter of that where ops work on other extents, until a sample comes. Plans take about a
-// share of the step's time.
+// to a thousand ops, or to a quarter of that where ops work on other extents, until a sample comes. Where plans fail soon, one after
+// the other, more has to come otherwise each time before the next is made. Plans take a few hundredths of the step's time (share).
 // What a plan does not tell is taken to be needed when such things were that had gone unused as long (gaps.h); what small
 // storages share, at once where it was used since ages were said last, in forward behind the plan's end, in backward the
 // later, the longer ago it was used.
@@ -91,6 +91,7 @@ class PilotPredictor final : public Predictor {
  private:
   static constexpr Token kStepEnds = 1;
   static constexpr std::uint32_t kPlanOpsMin = 1024;
+  static constexpr std::uint32_t kSoon = 64;  // ops
   struct Seen {
     std::uint64_t used_at = 0;      // op
     std::uint64_t thing_step = 0;   // in which `thing` was looked up
@@ -155,6 +156,10 @@ class PilotPredictor final : public Predictor {
   Position drift_ = 0;             // of positions told
   std::uint32_t surprises_ = 0;    // operands of planned ops that the plan did not foresee
   std::uint32_t lost_ = 0;         // ops since the step left the plan
+  // Plans in a row, since the sample came, that ended so soon after they were made: by surprises; because the step left them. One
+  // made right after such a one mostly ends like it.
+  std::uint32_t surprised_soon_ = 0, lost_soon_ = 0;
+  bool failed_soon() const { return plan_.place() < kSoon; }
   bool on_plan_ = false;           // the running op is as planned
   bool asked_ = false;             // for a plan, since the step began
   bool rekeyed_ = false;

@@ -157,6 +157,57 @@ TEST(PilotShared, APlanForASampleIsNotAsShortAsOneAfterSurprises) {
   EXPECT_EQ(picks.pilot.facts().plan_ops, 1024U);
 }
 
+// Two surprises come every twelve ops, about.
+TEST(PilotShared, WhereOnePlanAfterTheOtherIsSurprisedFewerAreMadeUntilASampleComes) {
+  Picks picks;
+  for (int i = 0; i < 20; ++i) picks.step();
+  const auto made_in = [&](int steps) {
+    const std::uint64_t before = picks.pilot.score().plans;
+    for (int i = 0; i < steps; ++i) picks.step();
+    return picks.pilot.score().plans - before;
+  };
+  constexpr int kSteps = 20;
+  constexpr std::uint64_t kOps = kSteps * 3 * kLayers;
+  const std::uint64_t seldom = made_in(kSteps);
+  EXPECT_LT(seldom, kOps / 24);
+  std::uint64_t made = 0;
+  for (int i = 0; i < kSteps; ++i) {
+    picks.pilot.on_sample({});
+    made += made_in(1);
+  }
+  EXPECT_GT(made, seldom);
+}
+
+// Which op comes is drawn: hardly any plan comes true.
+TEST(PilotShared, WhereStepsLeaveOnePlanAfterTheOtherFewerAreMadeUntilASampleComes) {
+  constexpr ExtentId kWeights = 40;
+  constexpr std::uint64_t kOps = 2000, kSampleEach = 40;
+  ExtentTable table;
+  table.ensure(kWeights);
+  PilotPredictor pilot(table, {});
+  for (ExtentId id = 0; id < kWeights; ++id) {
+    table[id].bytes = kMiB;
+    pilot.on_birth(id, kMiB);
+  }
+  std::mt19937 random(7);
+  Nanos now = 0;
+  const auto made_in = [&](std::uint64_t ops, std::uint64_t sample_each) {
+    const std::uint64_t before = pilot.score().plans;
+    for (std::uint64_t op = 0; op < ops; ++op) {
+      if (op % sample_each == 0) pilot.on_sample({});
+      const auto drawn = static_cast<ExtentId>(random() % kWeights);
+      pilot.on_op({100 + drawn, std::vector{drawn}, false, now += 1'000'000, {}, {}});
+    }
+    return pilot.score().plans - before;
+  };
+  made_in(kOps, kOps);
+  pilot.on_step(now += 1000);
+  const std::uint64_t seldom = made_in(kOps, kOps);
+  EXPECT_LT(seldom, kOps / 20);
+  const std::uint64_t made = made_in(kOps, kSampleEach);
+  EXPECT_GT(made, 2 * kOps / kSampleEach) << "more than those for samples";
+}
+
 // Small weights lie in an extent that small storages share; no graph tells of them. And on what one op leaves in such an extent, a new one
 // each step, another works a hundred ops later.
 class Habits {

@@ -62,7 +62,7 @@ void StepRecord::finish(Nanos now) {
   }
   sites_.resize(ops.size());
   for (std::uint32_t op = 0; op < size(); ++op) sites_[op] = {ops[op].site, op};
-  std::sort(sites_.begin(), sites_.end());
+  if (!std::is_sorted(sites_.begin(), sites_.end())) std::sort(sites_.begin(), sites_.end());  // a plan's are
 }
 
 std::uint32_t StepRecord::find_gap(std::uint32_t object, std::uint32_t from) const {
