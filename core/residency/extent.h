@@ -12,6 +12,7 @@
 
 #include <vector>
 
+#include "core/base/large_table.h"
 #include "core/base/types.h"
 
 namespace outsize {
@@ -67,7 +68,7 @@ class ExtentTable {
   ExtentId size() const { return static_cast<ExtentId>(extents_.size()); }
 
  private:
-  std::vector<Extent> extents_;
+  LargeTable<Extent> extents_;
 };
 
 }  // namespace outsize

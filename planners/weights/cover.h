@@ -37,7 +37,7 @@ class Cover {
 
   bool any() const { return any_; }  // gap was taken
   bool away(std::uint32_t gap) const { return gap < away_.size() && (away_[gap] & kAway) != 0; }
-  // Some gap with the same bytes was taken: they are to be written.
+  // Some gap with the same bytes was taken: they are to be written. Of what nothing ever changes, with any of it.
   bool written(std::uint32_t gap) const { return gap < away_.size() && (away_[gap] & kWritten) != 0; }
   // By op: bytes that are there at most while it runs, of those that stay.
   const std::vector<Bytes>& kept() const { return kept_; }

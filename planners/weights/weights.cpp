@@ -23,10 +23,12 @@ void WeightsPlanner::on_resident(ExtentId id) {
 }
 
 void WeightsPlanner::on_rekey() {
-  if (predictor_.cycle_place() == 0) {
+  const std::uint32_t place = predictor_.cycle_place();
+  if (place == 0) {
     step_ended();
     if (stage_ == Stage::kDue && budget_ != 0) return follow();  // the plan of the step before serves again
   }
+  if (place == kNoPlace) is_of_last_ = false;
   AheadPlanner::on_rekey();
 }
 
@@ -35,6 +37,8 @@ void WeightsPlanner::step_ended() {
   for (ExtentId id = 0; id < table_.size(); ++id) {
     if (table_[id].where != Where::kFree && !table_[id].dying) alive += table_[id].bytes;
   }
+  // The sum stands for all of them: where two that last change places from step to step the plan takes each for the other, at worst
+  // for ever, and costs time. Each by itself would have to be read, which is what is saved.
   const bool same_bytes = alive == std::exchange(alive_, alive);
   if (same_bytes && is_of_last_ && predictor_.cycle_repeats()) {
     stage_ = Stage::kDue;
@@ -63,8 +67,7 @@ void WeightsPlanner::follow() {
   by_age_.clear();
   leaving_.rebuild([this](ExtentId id) {
     const std::uint32_t gap = predictor_.gap_of(id);
-    const Extent& e = table_[id];
-    if (cover_.written(gap) && e.below == Below::kNone) by_age_.emplace_back(e.last_use, id);
+    if (cover_.written(gap)) by_age_.emplace_back(table_[id].last_use, id);
     return key_in(id, gap);
   });
   std::sort(by_age_.begin(), by_age_.end());

@@ -212,11 +212,12 @@ TEST_F(WeightsPlan, AStepToTheLetterAsTheLastIsPlannedAtItsBegin) {
     const int reads = prophet_.reads;
     prophet_.repeats = repeats;
     prophet_.now += kOps;
+    std::swap(prophet_.uses[1], prophet_.uses[4]);
     for (auto& [id, position] : prophet_.uses) position += kOps;
     planner_.on_rekey();
     EXPECT_EQ(prophet_.reads, reads + !repeats);
     EXPECT_TRUE(planner_.planned());
-    EXPECT_EQ(victims(), (std::vector<ExtentId>{4, 1, 2}));
+    EXPECT_EQ(victims(), repeats ? (std::vector<ExtentId>{1, 4, 2}) : (std::vector<ExtentId>{4, 1, 2})) << "by uses of this step";
     ++prophet_.now;
     EXPECT_EQ(plan(), "write:4");
     --prophet_.now;
@@ -225,10 +226,11 @@ TEST_F(WeightsPlan, AStepToTheLetterAsTheLastIsPlannedAtItsBegin) {
   prophet_.known = false;  // by who reads again: an extent came to be
   table_[3].bytes = 10 * kMiB;
   table_[3].where = Where::kResident;
+  const int reads = prophet_.reads;
   planner_.on_rekey();
   EXPECT_FALSE(planner_.planned());
   planner_.on_rekey();
-  EXPECT_FALSE(planner_.planned()) << "what repeats is what could not be read";
+  EXPECT_EQ(prophet_.reads, reads + 2) << "what repeats is what could not be read";
 }
 
 }  // namespace

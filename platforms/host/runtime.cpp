@@ -58,6 +58,7 @@ Runtime::Impl::Impl(const RuntimeOptions& runtime_options, char* base, std::uint
 }
 
 Result<std::unique_ptr<Runtime::Impl>> Runtime::Impl::make(const RuntimeOptions& options) {
+  tell_large_pages = [](void* memory, std::size_t bytes) noexcept { (void)madvise(memory, bytes, MADV_HUGEPAGE); };
   std::uint32_t chunks = 0;
   char* base = reserve_arena(kArenaChunksMax, chunks);
   if (base == nullptr) {

@@ -31,6 +31,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/large_table.h"
 #include "predictors/pilot/contexts.h"
 #include "predictors/pilot/kinds.h"
 #include "predictors/pilot/readers.h"
@@ -244,7 +245,7 @@ class Chooser {
   ChooserOptions options_;
   Contexts contexts_, kinds_;
   std::vector<OfClass> classes_;
-  std::vector<Qualities> nodes_;
+  LargeTable<Qualities> nodes_;
   std::vector<OfSort> sorts_;  // by sort_of
   // By node: how often in a row a rule pointed at it for nothing. What does not come any more, as an optimizer's ops
   // that make state, is not pointed at for ever.

@@ -62,7 +62,7 @@ Contexts::Slot& Contexts::slot(std::uint64_t key) {
 }
 
 void Contexts::grow(std::size_t slots) {
-  const std::vector<Slot> before = std::exchange(slots_, std::vector<Slot>(slots));
+  const LargeTable<Slot> before = std::exchange(slots_, LargeTable<Slot>(slots));
   for (const Slot& slot : before) {
     if (slot.ways != 0) slots_[place(slot.key)] = slot;
   }
@@ -92,7 +92,7 @@ bool Contexts::put(std::uint64_t key, std::span<const Count> counts) {
 
 void Contexts::forget(std::size_t most) {
   while (size_ >= most / 4 * 3) {
-    const std::vector<Slot> before = std::exchange(slots_, std::vector<Slot>(slots_.size()));
+    const LargeTable<Slot> before = std::exchange(slots_, LargeTable<Slot>(slots_.size()));
     size_ = 0;
     std::vector<Count> left;
     for (const Slot& slot : before) {

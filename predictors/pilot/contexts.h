@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "core/base/large_table.h"
 #include "core/base/types.h"
 
 namespace outsize::pilot {
@@ -60,7 +61,7 @@ class Contexts {
   void grow(std::size_t slots);
   void forget(std::size_t most);
 
-  std::vector<Slot> slots_;  // a power of two, or none
+  LargeTable<Slot> slots_;  // a power of two, or none
   std::size_t size_ = 0;
   std::vector<std::vector<Count>> rows_;
   std::vector<std::uint32_t> free_rows_;

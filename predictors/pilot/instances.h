@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/base/large_table.h"
 #include "predictors/pilot/network.h"
 
 namespace outsize::pilot {
@@ -125,7 +126,7 @@ class Instances {
     return r.live == live_ ? &r.now : nullptr;
   }
 
-  std::vector<Row> rows_;   // by thing
+  LargeTable<Row> rows_;   // by thing
   std::vector<Times> ran_;  // by node
   std::uint64_t live_ = 1, draft_ = 0;
   bool drafting_ = false, hidden_ = false;

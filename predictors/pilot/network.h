@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "core/base/idioms.h"
+#include "core/base/large_table.h"
 #include "predictors/pilot/tokens.h"
 
 namespace outsize::pilot {
@@ -151,7 +152,7 @@ class Network {
   static constexpr std::size_t kAmongMax = 32;
   static constexpr Token kTooMany = 0;
 
-  std::vector<Node> nodes_;
+  LargeTable<Node> nodes_;
   std::vector<float> kin_;      // how much longer they took than when they were seen first
   std::unordered_map<std::uint32_t, std::uint32_t> kin_of_;  // by kind of op
   std::vector<ThingId> grown_;  // scratch

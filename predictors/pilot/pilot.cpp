@@ -133,7 +133,7 @@ void PilotPredictor::use(NodeId node, bool backward) {
   for (const ExtentId id : operands_) {
     const ThingId thing = thing_of(id);
     if (thing == kNobody) continue;
-    if (planned && !plan_.foresees(id)) ++surprises_;
+    if (planned && !plan_.foresees(id) && ++surprises_ == kSurprises) surprised_at_ = ops_;
     things_.push_back(thing);
     uses_.use(ops_, id, thing);
     if (network_.thing(thing).role == kNoRole) continue;
@@ -158,26 +158,28 @@ void PilotPredictor::follow(NodeId node) {
     plan_.advance();
     lost_ = 0;
     // The ops are as planned, and what they work on is not: what the plan says of extents is not worth much any more.
+    const bool came_true = surprises_ < kSurprises;
     const bool surprised = surprises_ >= with_patience(kSurprises, surprised_soon_);
     if ((!surprised && !plan_.mostly_run()) || !may_ask_again()) return;
-    const bool came_true = surprises_ < kSurprises;
     plan_ops_ = came_true ? std::min(plan_ops_ * 2, options_.plan_ops_max) : std::max(plan_ops_ / 2, kPlanOpsShort);
-    if (surprised || came_true) surprised_soon_ = surprised && failed_soon() ? surprised_soon_ + 1 : 0;
-    if (surprised) return make_plan(true);
-    if (plan_.size() - plan_.place() > options_.plan_ops_max / 2) return;
+    if (came_true) {
+      surprised_soon_ = lost_soon_ = 0;
+      return make_plan(true, true);
+    }
+    surprised_soon_ = is_soon(surprised_at_) ? surprised_soon_ + 1 : 0;
   } else if (plan_.skip_to(node, options_.skip)) {
     on_plan_ = true;
     lost_ = 0;
     correct();
     return;
   } else {
-    ++lost_;
+    if (++lost_ == 1) left_at_ = ops_;
     correct();
     if (network_[node].ways.empty()) return;  // it runs for the first time: nothing is known of what comes
-    const bool waits = lost_ < with_patience(options_.lost, lost_soon_) && plan_.place() < plan_.size();
-    if (waits || !may_ask_again()) return;
+    const bool goes_on = plan_.place() < plan_.size();
+    if ((goes_on && lost_ < with_patience(options_.lost, lost_soon_)) || !may_ask_again()) return;
     plan_ops_ = std::max(plan_ops_ / 2, kPlanOpsMin);
-    lost_soon_ = failed_soon() ? lost_soon_ + 1 : 0;
+    lost_soon_ = goes_on && is_soon(left_at_) ? lost_soon_ + 1 : 0;
   }
   make_plan(true);
 }
@@ -195,9 +197,10 @@ Plan::World PilotPredictor::world() {
   return {network_, tokens_, *table_, sample_, instances_, chooser_, uses_, habits_, graph_, step_node_, ops_, base_type_};
 }
 
-void PilotPredictor::make_plan(bool begins) {
+void PilotPredictor::make_plan(bool begins, bool goes_on) {
   if (!options_.requery) plan_ops_ = options_.plan_ops_max;
   asked_ = true;
+  if (!goes_on) planned_at_ = ops_;
   lost_ = 0;
   surprises_ = 0;
   drift_ = 0;

@@ -6,7 +6,8 @@
 // made when a sample has come, where the step has left the plan for good, where ops work on other extents than it says, and
 // when half of it has run. The next one is twice as long where plans come true, and half as long where one did not, down
 // to a thousand ops, or to a quarter of that where ops work on other extents, until a sample comes. Where plans fail soon, one after
-// the other, more has to come otherwise each time before the next is made. Plans take a few hundredths of the step's time (share).
+// the other, more has to come otherwise each time before the next is made. Plans are charged with a share of
+// the step's time, and take two to four times as much.
 // What a plan does not tell is taken to be needed when such things were that had gone unused as long (gaps.h); what small
 // storages share, at once where it was used since ages were said last, in forward behind the plan's end, in backward the
 // later, the longer ago it was used.
@@ -18,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/large_table.h"
 #include "core/base/result.h"
 #include "core/plan/predictor.h"
 #include "predictors/pilot/chooser.h"
@@ -36,7 +38,7 @@ struct PilotOptions {
   std::uint32_t skip = 96;    // planned ops that may not come
   std::uint32_t block = 0;    // MiB of a block whose things are all wanted at its begin; 0: things by themselves
   std::uint32_t buffers = 12;  // of so many blocks things come ahead (PlanBlocks); 0: of all
-  std::uint32_t lost = 4;     // ops that come unplanned before a plan is made anew
+  std::uint32_t lost = 4;     // ops that come unplanned before a plan is made anew; up to 32 times as many where plans fail soon
   bool requery = true;        // else the path is asked for once a sample, or once a step that has none
   bool early = false;         // names ops from the program's first one on, as a run with a model does
   bool judge = true;          // a model that knows hardly any op of the first steps is given up
@@ -113,7 +115,7 @@ class PilotPredictor final : public Predictor {
   void correct();
   void say_ages();
   void say_ages_now_and_then();
-  void make_plan(bool begins);
+  void make_plan(bool begins, bool goes_on = false);
   Plan::World world();
   Standing standing() const { return {network_, instances_, trail_, sample_, running_, base_type_}; }
 
@@ -132,7 +134,7 @@ class PilotPredictor final : public Predictor {
   BaseType base_type_ = BaseType::kPlain;  // of this run's network, as far as it is known: until a step ends, the model's
   Chooser chooser_;
   mutable Plan plan_;
-  std::vector<Seen> seen_;         // by extent
+  LargeTable<Seen> seen_;         // by extent
   std::vector<SharedHabits::Use> sharing_;  // what the running op works on: extents that are shared,
   std::vector<ExtentId> operands_; // the others,
   std::vector<ThingId> things_;    // and the things that these are
@@ -156,10 +158,11 @@ class PilotPredictor final : public Predictor {
   Position drift_ = 0;             // of positions told
   std::uint32_t surprises_ = 0;    // operands of planned ops that the plan did not foresee
   std::uint32_t lost_ = 0;         // ops since the step left the plan
-  // Plans in a row, since the sample came, that ended so soon after they were made: by surprises; because the step left them. One
-  // made right after such a one mostly ends like it.
+  // Plans in a row, since the sample came, that were wrong so soon: what ops work on; or the step left them. One made right after
+  // such a one mostly goes the same way.
   std::uint32_t surprised_soon_ = 0, lost_soon_ = 0;
-  bool failed_soon() const { return plan_.place() < kSoon; }
+  Position planned_at_ = 0, surprised_at_ = 0, left_at_ = 0;  // the plan, but for one that went on with the last; when that was wrong
+  bool is_soon(Position at) const { return at - planned_at_ < kSoon; }
   bool on_plan_ = false;           // the running op is as planned
   bool asked_ = false;             // for a plan, since the step began
   bool rekeyed_ = false;

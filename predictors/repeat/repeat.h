@@ -11,6 +11,7 @@
 
 #include <utility>
 
+#include "core/base/large_table.h"
 #include "core/plan/predictor.h"
 #include "predictors/steps/outlook.h"
 #include "predictors/steps/step_record.h"
@@ -73,7 +74,7 @@ class RepeatPredictor final : public Predictor {
   static constexpr std::uint32_t kRekeyEvery = 64;
 
   StepRecord last_, current_;
-  std::vector<Seen> seen_;              // by extent
+  LargeTable<Seen> seen_;              // by extent
   mutable Outlook outlook_;             // on last_; follows when it is asked
   std::vector<ExtentId> births_;        // of this step, in order
   // Absolute position of this step's first op. Not from 0 on: what ages say lies before it.

@@ -21,21 +21,28 @@ class Steps {
     for (const ExtentId id : {0U, 1U}) table_[id].bytes = 100;
     table_[2].bytes = 10;
   }
-  void step(SiteId path = 0, Bytes activation = 20) {
+  struct Otherwise {
+    SiteId path = 0;
+    Bytes activation = 20;
+    bool swaps = false;    // F2 has its operands in another order
+    bool changes = false;  // B2 changes w1
+  };
+  void step(SiteId path = 0) { step(Otherwise{path}); }
+  void step(const Otherwise& is) {
     if (!late_) drop_grads();
     op(10, {}, {});
     const ExtentId input = birth(8);
     if (late_) drop_grads();
-    op(11 + path, {0, 2}, {});
-    const ExtentId a1 = birth(activation);
-    op(12 + path, {1, a1}, {});
+    op(11 + is.path, {0, 2}, {});
+    const ExtentId a1 = birth(is.activation);
+    op(12 + is.path, is.swaps ? std::vector<ExtentId>{a1, 1} : std::vector<ExtentId>{1, a1}, {});
     const ExtentId a2 = birth(30);
-    op(13 + path, {1, a2, a1}, {});
+    op(13 + is.path, {1, a2, a1}, {is.changes ? Access::kWrite : Access::kRead, Access::kRead, Access::kRead});
     const ExtentId g2 = birth(100);
     death(a2, 30);
-    op(14 + path, {0, a1, input}, {});
+    op(14 + is.path, {0, a1, input}, {});
     const ExtentId g1 = birth(100);
-    death(a1, activation);
+    death(a1, is.activation);
     death(input, 8);
     op(15, {0, g1}, {Access::kWrite, Access::kRead});
     op(16, {1, g2}, {Access::kWrite, Access::kRead});
@@ -106,8 +113,13 @@ TEST(RepeatCycle, RepeatsOnlyWhereNothingIsOtherwise) {
   EXPECT_FALSE(steps.predictor.cycle_repeats()) << "other ops";
   for (int i = 0; i < 3; ++i) steps.step(100);
   EXPECT_TRUE(steps.predictor.cycle_repeats());
-  steps.step(100, 21);
-  EXPECT_FALSE(steps.predictor.cycle_repeats()) << "the same ops, but a larger activation";
+  for (const Steps::Otherwise& is : {Steps::Otherwise{.path = 100, .activation = 21}, Steps::Otherwise{.path = 100, .swaps = true},
+                                     Steps::Otherwise{.path = 100, .changes = true}}) {
+    steps.step(is);
+    EXPECT_FALSE(steps.predictor.cycle_repeats()) << "the same ops, but not with the same";
+    for (int i = 0; i < 3; ++i) steps.step(100);
+    EXPECT_TRUE(steps.predictor.cycle_repeats());
+  }
   steps.predictor.on_step(1'000'000);
   EXPECT_FALSE(steps.predictor.cycle_repeats()) << "a step without ops";
 }
