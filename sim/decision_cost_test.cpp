@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/base/large_table.h"
 #include "core/engine/engine.h"
 #include "planners/registry/policies.h"
 #include "sim/random.h"
@@ -71,7 +72,7 @@ class Cost {
     return static_cast<double>(std::chrono::nanoseconds(end - begin).count()) / static_cast<double>(inputs_);
   }
   void report(const char* what) {
-    for (int i = 0; i < 5; ++i) run();  // warm; the first is watched in part only
+    for (int i = 0; i < 5; ++i) run();  // the first is watched in part only; `weights` selects in the fourth
     const double nanos = run();
     std::printf("[ measured ] %s, %s: %.0f ns an input (%zu inputs, %zu plans, %ld reads so far)\n", policy_,
                 what, nanos, inputs_, plans_, static_cast<long>(engine_->stats().reads));
@@ -106,13 +107,16 @@ class Cost {
 };
 
 TEST(DecisionCost, WithAHundredThousandExtents) {
-  tell_large_pages = [](void* memory, std::size_t bytes) noexcept { (void)madvise(memory, bytes, MADV_HUGEPAGE); };  // as in a session
+  // As in a session.
+  const TellLargePages before = tell_large_pages.exchange(
+      [](void* memory, std::size_t bytes) noexcept { (void)madvise(memory, bytes, MADV_HUGEPAGE); });
   const Bytes all = kExtents * kPageBytes;
   for (const char* policy : {"ondemand", "lookahead", "deepum", "weights"}) {
     Cost(policy, 3 * all).report("everything fits");
     Cost(policy, all).report("everything fits, watched");
     Cost(policy, all / 4).report("bytes move");
   }
+  tell_large_pages = before;
 }
 
 }  // namespace

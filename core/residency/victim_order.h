@@ -100,7 +100,7 @@ class VictimOrder {
   std::vector<Node> bag_;
   Node bound_ = kBestOfAll;             // what is before it lies in rows, all else in the bag
   std::size_t in_rows_ = 0;             // nodes
-  LargeTable<Known> known_;            // by id
+  LargeTable<Known> known_;             // by id
   std::vector<Node> scratch_;
 };
 

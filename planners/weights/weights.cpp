@@ -67,7 +67,8 @@ void WeightsPlanner::follow() {
   by_age_.clear();
   leaving_.rebuild([this](ExtentId id) {
     const std::uint32_t gap = predictor_.gap_of(id);
-    if (cover_.written(gap)) by_age_.emplace_back(table_[id].last_use, id);
+    const Extent& e = table_[id];  // what has a copy below needs no other, unless an op may be changing it
+    if (cover_.written(gap) && (e.below == Below::kNone || e.pins > 0)) by_age_.emplace_back(e.last_use, id);
     return key_in(id, gap);
   });
   std::sort(by_age_.begin(), by_age_.end());

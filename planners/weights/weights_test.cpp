@@ -223,6 +223,12 @@ TEST_F(WeightsPlan, AStepToTheLetterAsTheLastIsPlannedAtItsBegin) {
     --prophet_.now;
   }
   prophet_.repeats = true;
+  prophet_.on_path = false;
+  planner_.on_rekey();
+  prophet_.on_path = true;
+  const int reads_on_path = prophet_.reads;
+  planner_.on_rekey();
+  EXPECT_EQ(prophet_.reads, reads_on_path + 1) << "the step before went otherwise";
   prophet_.known = false;  // by who reads again: an extent came to be
   table_[3].bytes = 10 * kMiB;
   table_[3].where = Where::kResident;

@@ -15,6 +15,7 @@
 #include <random>
 #include <thread>
 
+#include "core/base/large_table.h"
 #include "core/trace/decision_log.h"
 #include "platforms/host/runtime_test_rig.h"
 
@@ -24,6 +25,7 @@ namespace {
 TEST_F(RuntimeTest, BytesComeBackThroughOpsAndRawReads) {
   in_child([](FaultMechanism mechanism) {
     auto runtime = make(mechanism, 32 * kMiB, "lookahead");
+    EXPECT_NE(tell_large_pages.load(), nullptr) << "a session's tables may be large";
     std::vector<Tensor> tensors;
     for (std::uint64_t i = 0; i < 24; ++i) tensors.push_back(birth(*runtime, 3 * kMiB + 4096 * i, i));
     for (const Tensor& t : tensors) {

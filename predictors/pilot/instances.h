@@ -126,7 +126,7 @@ class Instances {
     return r.live == live_ ? &r.now : nullptr;
   }
 
-  LargeTable<Row> rows_;   // by thing
+  LargeTable<Row> rows_;    // by thing
   std::vector<Times> ran_;  // by node
   std::uint64_t live_ = 1, draft_ = 0;
   bool drafting_ = false, hidden_ = false;

@@ -166,7 +166,7 @@ void PilotPredictor::follow(NodeId node) {
       surprised_soon_ = lost_soon_ = 0;
       return make_plan(true, true);
     }
-    surprised_soon_ = is_soon(surprised_at_) ? surprised_soon_ + 1 : 0;
+    was_wrong(surprised_at_, surprised_soon_);
   } else if (plan_.skip_to(node, options_.skip)) {
     on_plan_ = true;
     lost_ = 0;
@@ -176,12 +176,18 @@ void PilotPredictor::follow(NodeId node) {
     if (++lost_ == 1) left_at_ = ops_;
     correct();
     if (network_[node].ways.empty()) return;  // it runs for the first time: nothing is known of what comes
-    const bool goes_on = plan_.place() < plan_.size();
-    if ((goes_on && lost_ < with_patience(options_.lost, lost_soon_)) || !may_ask_again()) return;
+    const bool is_left = plan_.place() < plan_.size();  // else it tells of no more
+    if ((is_left && lost_ < with_patience(options_.lost, lost_soon_)) || !may_ask_again()) return;
     plan_ops_ = std::max(plan_ops_ / 2, kPlanOpsMin);
-    lost_soon_ = goes_on && is_soon(left_at_) ? lost_soon_ + 1 : 0;
+    if (is_left) was_wrong(left_at_, lost_soon_);
   }
   make_plan(true);
+}
+
+void PilotPredictor::was_wrong(Position at, std::uint32_t& soon) {
+  constexpr Position kSoon = 64;
+  if (at - planned_at_ < kSoon) ++soon;
+  else surprised_soon_ = lost_soon_ = 0;
 }
 
 // Positions are kept by those who asked; once they are off by more than a little they are asked for anew.
@@ -377,8 +383,9 @@ void PilotPredictor::on_sample(std::span<const std::int64_t> sample) {
   surprised_soon_ = lost_soon_ = 0;
   // Now it is worth most; but samples may come more often than plans can be paid for.
   if (!affordable() || plan_ops_ < kPlanOpsMin) plan_ops_ = kPlanOpsMin;
-  if (credit_ > -kCreditMax / 2) make_plan(false);
-  else lost_ = options_.lost;
+  if (credit_ > -kCreditMax / 2) return make_plan(false);
+  lost_ = options_.lost;
+  left_at_ = ops_;
 }
 
 Position PilotPredictor::next_use(ExtentId id) const {

@@ -7,7 +7,7 @@
 // when half of it has run. The next one is twice as long where plans come true, and half as long where one did not, down
 // to a thousand ops, or to a quarter of that where ops work on other extents, until a sample comes. Where plans fail soon, one after
 // the other, more has to come otherwise each time before the next is made. Plans are charged with a share of
-// the step's time, and take two to four times as much.
+// the step's time, and take a few times as much (docs/adr/0013-pilot.md).
 // What a plan does not tell is taken to be needed when such things were that had gone unused as long (gaps.h); what small
 // storages share, at once where it was used since ages were said last, in forward behind the plan's end, in backward the
 // later, the longer ago it was used.
@@ -34,7 +34,7 @@ namespace outsize::pilot {
 struct PilotOptions {
   ChooserOptions chooser = {};
   std::uint32_t plan_ops_max = 32768;
-  std::uint32_t share = 100;  // plans take one part in so many of the step's time
+  std::uint32_t share = 100;  // plans are charged with one part in so many of the step's time
   std::uint32_t skip = 96;    // planned ops that may not come
   std::uint32_t block = 0;    // MiB of a block whose things are all wanted at its begin; 0: things by themselves
   std::uint32_t buffers = 12;  // of so many blocks things come ahead (PlanBlocks); 0: of all
@@ -93,7 +93,6 @@ class PilotPredictor final : public Predictor {
  private:
   static constexpr Token kStepEnds = 1;
   static constexpr std::uint32_t kPlanOpsMin = 1024;
-  static constexpr std::uint32_t kSoon = 64;  // ops
   struct Seen {
     std::uint64_t used_at = 0;      // op
     std::uint64_t thing_step = 0;   // in which `thing` was looked up
@@ -112,6 +111,7 @@ class PilotPredictor final : public Predictor {
   void take_turn(NodeId node, const Turn& turn);
   void use(NodeId node, bool backward);
   void follow(NodeId node);
+  void was_wrong(Position at, std::uint32_t& soon);
   void correct();
   void say_ages();
   void say_ages_now_and_then();
@@ -134,7 +134,7 @@ class PilotPredictor final : public Predictor {
   BaseType base_type_ = BaseType::kPlain;  // of this run's network, as far as it is known: until a step ends, the model's
   Chooser chooser_;
   mutable Plan plan_;
-  LargeTable<Seen> seen_;         // by extent
+  LargeTable<Seen> seen_;          // by extent
   std::vector<SharedHabits::Use> sharing_;  // what the running op works on: extents that are shared,
   std::vector<ExtentId> operands_; // the others,
   std::vector<ThingId> things_;    // and the things that these are
@@ -162,7 +162,6 @@ class PilotPredictor final : public Predictor {
   // such a one mostly goes the same way.
   std::uint32_t surprised_soon_ = 0, lost_soon_ = 0;
   Position planned_at_ = 0, surprised_at_ = 0, left_at_ = 0;  // the plan, but for one that went on with the last; when that was wrong
-  bool is_soon(Position at) const { return at - planned_at_ < kSoon; }
   bool on_plan_ = false;           // the running op is as planned
   bool asked_ = false;             // for a plan, since the step began
   bool rekeyed_ = false;

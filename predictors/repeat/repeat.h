@@ -74,7 +74,7 @@ class RepeatPredictor final : public Predictor {
   static constexpr std::uint32_t kRekeyEvery = 64;
 
   StepRecord last_, current_;
-  LargeTable<Seen> seen_;              // by extent
+  LargeTable<Seen> seen_;               // by extent
   mutable Outlook outlook_;             // on last_; follows when it is asked
   std::vector<ExtentId> births_;        // of this step, in order
   // Absolute position of this step's first op. Not from 0 on: what ages say lies before it.
