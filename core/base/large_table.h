@@ -11,9 +11,11 @@
 #include <new>
 #include <vector>
 
+#include "core/base/types.h"
+
 namespace outsize {
 
-inline constexpr std::size_t kLargePage = std::size_t{2} << 20;  // bytes
+inline constexpr std::size_t kLargePage = 2 * kMiB;
 using TellLargePages = void (*)(void* memory, std::size_t bytes) noexcept;  // of whole large pages
 inline std::atomic<TellLargePages> tell_large_pages{nullptr};
 
@@ -28,7 +30,7 @@ struct LargeTableAllocator {
   static constexpr bool is_large(std::size_t count) { return count >= kLargePage / sizeof(T); }
   T* allocate(std::size_t count) {
     if (!is_large(count)) return std::allocator<T>{}.allocate(count);
-    const std::size_t bytes = (count * sizeof(T) + kLargePage - 1) / kLargePage * kLargePage;
+    const auto bytes = static_cast<std::size_t>(round_up(static_cast<Bytes>(count * sizeof(T)), kLargePage));
     void* const memory = ::operator new(bytes, std::align_val_t{kLargePage});
     if (const TellLargePages tell = tell_large_pages.load(std::memory_order_relaxed); tell != nullptr) tell(memory, bytes);
     return static_cast<T*>(memory);

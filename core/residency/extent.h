@@ -10,8 +10,6 @@
 // A resident extent with a valid or growing copy is guarded: a write to it is noticed.
 #pragma once
 
-#include <vector>
-
 #include "core/base/large_table.h"
 #include "core/base/types.h"
 

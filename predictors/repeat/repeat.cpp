@@ -150,8 +150,8 @@ void RepeatPredictor::on_step(Nanos now) {
   pending_ = matched_ = kNone;
   next_ = 0;
   const std::uint32_t matched = std::exchange(ops_matched_, 0);
-  repeats_ = false;
   if (current_.size() < kShortest || current_.full()) {
+    repeats_ = false;
     current_.clear(now);
     for (Seen& s : seen_) s.now = s.birth_order = kNone;
     rekey();  // base_ moved

@@ -145,32 +145,31 @@ std::size_t Outlook::upcoming(const StepRecord& step, std::uint32_t next, Positi
   const Nanos here = next < size ? step.ops[next].at : step.end;
   std::size_t count = 0;
   Summed summed{next, {}};
-  std::uint32_t last_op = kNone;
-  Nanos in = 0;
+  std::uint32_t asked = kNone;
   Bytes demand = 0;
+  const auto demand_until = [&](std::uint32_t op) {  // the same for all that an op uses
+    if (std::exchange(asked, op) != op) demand = most_until(summed, op);
+    return demand;
+  };
   const bool goes_on = each(soon_, begin, accesses, [&](std::uint32_t i) {
     const std::uint32_t op = step.op_of(i);
-    if (count == out.size()) return false;
-    if (op != last_op) {  // an op uses several, of which all this is the same
-      if (step.ops[op].first_access - begin >= kAccessesMax) return false;
-      last_op = op;
-      in = step.ops[op].at - here;
-      demand = most_until(summed, op);
-    }
-    out[count++] = {holder_[step.accesses[i]], base + op, in, demand, step.gap_ahead_of(i, next)};
+    if (count == out.size() || step.ops[op].first_access - begin >= kAccessesMax) return false;
+    out[count++] = {holder_[step.accesses[i]], base + op, step.ops[op].at - here, demand_until(op),
+                    step.gap_ahead_of(i, next)};
     return true;
   });
   if (!goes_on || next == 0 || !repeats_) return count;
   add_ops(summed, size);
   summed.sum.born -= step.died_first;
   summed.end = 0;
+  asked = kNone;
   each(again_, 0, begin, [&](std::uint32_t i) {
     const std::uint32_t op = step.op_of(i), object = step.accesses[i];
     if (count == out.size() || accesses - begin + step.ops[op].first_access >= kAccessesMax) return false;
     const std::uint32_t death = step.objects[object].death_op;
     if (death != kNone && death >= next) return true;  // it will not see the next step
     out[count++] = {holder_[object], base + size + op, step.end - here + step.ops[op].at - step.begin,
-                    most_until(summed, op), step.last_gap(object)};
+                    demand_until(op), step.last_gap(object)};
     return true;
   });
   return count;
