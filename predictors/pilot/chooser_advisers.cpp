@@ -208,12 +208,13 @@ void Chooser::hear_there(const Standing& standing, Advice& out) const {
   for (std::size_t i = 0; i < count_; ++i) {
     const Node& node = standing.network[to_[i]];
     if (node.again || node.backward || standing.instances.ran(to_[i]) || given_up(to_[i], kThere)) continue;
+    if (best != count_ && node.place >= standing.network[to_[best]].place) continue;
     const std::span<const ThingId> uses = node.uses_now();
     const bool there = std::all_of(uses.begin(), uses.end(), [&](ThingId use) {
       if (standing.network.thing(use).role != kNoRole) return true;
       return meant(standing.network, standing.instances, use).instance != nullptr;
     });
-    if (there && (best == count_ || node.place < standing.network[to_[best]].place)) best = i;
+    if (there) best = i;
   }
   point_at(best, out);
 }

@@ -172,7 +172,7 @@ TEST(PilotGaps, InBackwardSharedExtentsAreWantedTheLaterTheLongerAgoTheyWereUsed
 }
 
 TEST(PilotGaps, WhatWasUsedLatelyAtTheLastPlanIsNotWantedAtOnceForEver) {
-  Sharers sharers(false, 3000);  // as planned to the end: no plan is made but at samples, and where half of one has run
+  Sharers sharers(false, 3000);  // as planned to the end: no plan is made but at samples, and where one has mostly run
   EXPECT_FALSE(sharers.pilot.wanted_at_once(1));
   EXPECT_FALSE(sharers.pilot.wanted_at_once(3));
 }

@@ -11,10 +11,10 @@ constexpr std::uint32_t kPlanOpsShort = 256;
 constexpr Nanos kCreditMax = 10'000'000;
 constexpr std::uint64_t kJudgedOpsMax = 1U << 22;  // after so many ops a model is kept
 
-// What it takes to make a plan anew where so many in a row had failed soon: more each time, but for the first few.
+// What it takes to make a plan anew where so many in a row had failed soon: more each time, but for the first.
 std::uint64_t with_patience(std::uint32_t enough, std::uint32_t failed) {
-  constexpr std::uint32_t kFirst = 2, kDoublings = 5;
-  return std::uint64_t{enough} << std::min(failed - std::min(failed, kFirst), kDoublings);
+  constexpr std::uint32_t kDoublings = 5;
+  return std::uint64_t{enough} << std::min(failed > 0 ? failed - 1 : 0, kDoublings);
 }
 
 }  // namespace

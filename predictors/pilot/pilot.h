@@ -4,8 +4,8 @@
 // Every op has a token (tokens.h) and with it a node of the network (network.h). A *plan* is a row of nodes that will
 // run: from the running op on, way by way, as the chooser says, with what they work on, bear and see die (plan.h). It is
 // made when a sample has come, where the step has left the plan for good, where ops work on other extents than it says, and
-// when half of it has run. The next one is twice as long where plans come true, and half as long where one did not, down
-// to a thousand ops, or to a quarter of that where ops work on other extents, until a sample comes. Where plans fail soon, one after
+// when half of it has run, or of a long one more. The next one is twice as long where plans come true, and half as long where one did
+// not, down to 512 ops, or to half of that where ops work on other extents, until a sample comes. Where plans fail soon, one after
 // the other, more has to come otherwise each time before the next is made. Plans are charged with a share of
 // the step's time, and take a few times as much (docs/adr/0013-pilot.md).
 // What a plan does not tell is taken to be needed when such things were that had gone unused as long (gaps.h); what small
@@ -92,7 +92,7 @@ class PilotPredictor final : public Predictor {
 
  private:
   static constexpr Token kStepEnds = 1;
-  static constexpr std::uint32_t kPlanOpsMin = 1024;
+  static constexpr std::uint32_t kPlanOpsMin = 512;
   struct Seen {
     std::uint64_t used_at = 0;      // op
     std::uint64_t thing_step = 0;   // in which `thing` was looked up

@@ -1,6 +1,7 @@
 // A row of ops that will run, with what they work on, bear and see die: as if it were a recorded step (step_record.h).
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -52,8 +53,11 @@ class Plan {
   std::span<const NodeId> nodes() const { return nodes_; }
   // Behind its last op a step ends, and it was not to tell of more.
   bool ends() const { return ends_; }
-  // Near its end, as far as one that was longer would have told more.
-  bool mostly_run() const { return place_ >= (open_ ? size() / 2 : size()); }
+  // Near its end, as far as one that was longer would have told more: a quarter is left or kEnough ops, or half of it.
+  bool mostly_run() const {
+    constexpr std::uint32_t kEnough = 512;
+    return place_ >= size() - (open_ ? std::min(size() / 2, std::max(kEnough, size() / 4)) : 0);
+  }
   std::uint32_t place() const { return place_; }  // of the next op
   // The next op is a run of this node, as planned.
   bool next_is(NodeId node) const { return place_ < size() && nodes_[place_] == node; }

@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace outsize::pilot {
 namespace {
+
+// Whatever is used: rows grow by doubling, and one gap between ops is passed over at once.
+constexpr Bytes kMost = static_cast<Bytes>(StepUses::kMax * (sizeof(StepUses::Use) + 2 * sizeof(std::uint64_t))) + 1024;
 
 using Found = std::vector<std::pair<ExtentId, ThingId>>;
 
@@ -58,7 +62,37 @@ TEST(PilotStepUses, WhereNoStepEndsTheOlderAreForgotten) {
   EXPECT_TRUE(alive(uses, op - 1).empty()) << "it died";
   const std::uint64_t latest = op - 1 - (op - 1 - 3) % 8;
   EXPECT_EQ(alive(uses, latest), (Found{{3, 5}}));
-  EXPECT_LE(uses.bytes(), static_cast<Bytes>(2 * StepUses::kMax * sizeof(StepUses::Use)) + 1024);
+  EXPECT_LE(uses.bytes(), kMost);
+}
+
+TEST(PilotStepUses, OfAnOpOfVeryManyUsesTheNewerAreKept) {
+  StepUses uses;
+  uses.use(1, 9, 90);
+  for (std::size_t i = 1; i <= 3 * StepUses::kMax; ++i) {
+    uses.use(2, static_cast<ExtentId>(i), 30);
+    if (i % (StepUses::kMax / 8) != 0) continue;
+    ASSERT_GE(uses.of(2).size(), std::min(i, StepUses::kMax / 2)) << i;
+    ASSERT_EQ(uses.of(2).back().id, i);
+  }
+  EXPECT_TRUE(uses.of(1).empty());
+  EXPECT_LE(uses.bytes(), kMost);
+}
+
+TEST(PilotStepUses, WhereMostOpsUseNothingTheOlderAreForgottenToo) {
+  constexpr std::uint64_t kApart = StepUses::kMax / 8;
+  StepUses uses;
+  for (std::uint64_t op = 3; op < 8 * StepUses::kMax; op += kApart) {
+    uses.use(op, 4, 40);
+    ASSERT_EQ(alive(uses, op), (Found{{4, 40}}));
+    if (op <= 4 * kApart) continue;
+    ASSERT_EQ(alive(uses, op - 3 * kApart), (Found{{4, 40}})) << "of the newer half";
+  }
+  EXPECT_TRUE(uses.of(3).empty());
+  constexpr std::uint64_t kLate = 100 * StepUses::kMax;
+  uses.use(kLate, 5, 50);
+  EXPECT_EQ(alive(uses, kLate), (Found{{5, 50}}));
+  EXPECT_TRUE(uses.of(8 * StepUses::kMax - kApart).empty());
+  EXPECT_LE(uses.bytes(), kMost);
 }
 
 }  // namespace
