@@ -193,6 +193,8 @@ class Chooser {
   void hear_returning(const Standing& standing, Advice& which, Advice& none) const;
   void hear_whether(const Standing& standing, Advice& out) const;
   void hear_round(std::uint64_t key, Advice& out) const;
+  template <class IsIt>
+  void point_at_next(const Standing& standing, Heard rule, const IsIt& is_it, Advice& out) const;
   void hear_there(const Standing& standing, Advice& out) const;
   void hear_used(const Standing& standing, Advice& out) const;
   void point_at(std::size_t way, Advice& out) const;

@@ -202,21 +202,25 @@ void Chooser::hear_round(std::uint64_t key, Advice& out) const {
   for (std::size_t i = 0; i < count_; ++i) out.log[i] = log_of(counts, of_kind(kind_of_op_[i]));
 }
 
-// The next in order of those for which all is there.
-void Chooser::hear_there(const Standing& standing, Advice& out) const {
+// The next in order of those of forward that have not run and that `is_it` is true of.
+template <class IsIt>
+void Chooser::point_at_next(const Standing& standing, Heard rule, const IsIt& is_it, Advice& out) const {
   std::size_t best = count_;
   for (std::size_t i = 0; i < count_; ++i) {
     const Node& node = standing.network[to_[i]];
-    if (node.again || node.backward || standing.instances.ran(to_[i]) || given_up(to_[i], kThere)) continue;
+    if (node.again || node.backward || standing.instances.ran(to_[i]) || given_up(to_[i], rule)) continue;
     if (best != count_ && node.place >= standing.network[to_[best]].place) continue;
-    const std::span<const ThingId> uses = node.uses_now();
-    const bool there = std::all_of(uses.begin(), uses.end(), [&](ThingId use) {
-      if (standing.network.thing(use).role != kNoRole) return true;
-      return meant(standing.network, standing.instances, use).instance != nullptr;
-    });
-    if (there) best = i;
+    if (is_it(to_[i])) best = i;
   }
   point_at(best, out);
+}
+
+// Of those for which all is there.
+void Chooser::hear_there(const Standing& standing, Advice& out) const {
+  const auto is_there = [&](ThingId use) {
+    return standing.network.thing(use).role != kNoRole || meant(standing.network, standing.instances, use).instance != nullptr;
+  };
+  point_at_next(standing, kThere, [&](NodeId node) { return std::ranges::all_of(standing.network[node].uses_now(), is_there); }, out);
 }
 
 // Whether what surely comes after `node` works on something that this step has used.
@@ -233,14 +237,7 @@ bool Chooser::run_was_used(const Standing& standing, NodeId node) const {
 }
 
 void Chooser::hear_used(const Standing& standing, Advice& out) const {
-  std::size_t best = count_;
-  for (std::size_t i = 0; i < count_; ++i) {
-    const Node& node = standing.network[to_[i]];
-    if (node.again || node.backward || standing.instances.ran(to_[i]) || given_up(to_[i], kUsed)) continue;
-    if (best != count_ && node.place >= standing.network[to_[best]].place) continue;
-    if (run_was_used(standing, to_[i])) best = i;
-  }
-  point_at(best, out);
+  point_at_next(standing, kUsed, [&](NodeId node) { return run_was_used(standing, node); }, out);
 }
 
 // `all`: also those that have no weight.

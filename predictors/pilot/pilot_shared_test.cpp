@@ -112,14 +112,32 @@ TEST(PilotShared, APlanOfRightOpsOnOtherExtentsIsMadeAnew) {
   EXPECT_GT(swaps.pilot.score().plans, same.pilot.score().plans);
 }
 
-// Always the same ops; each second one works on either of two things made just before, nobody knows which.
-class Picks {
+// What a pilot is told of: ops on so many extents, in forward.
+class Forward {
  public:
-  Picks() : pilot(table_, {}) {
-    table_.ensure(1 + 2 * kLayers);
-    for (ExtentId id = 0; id < 1 + 2 * kLayers; ++id) table_[id].bytes = kMiB;
-    pilot.on_birth(kWeight, kMiB);
+  explicit Forward(ExtentId extents, const PilotOptions& options = {}) : pilot(table_, options) {
+    table_.ensure(extents);
+    for (ExtentId id = 0; id < extents; ++id) table_[id].bytes = kMiB;
   }
+
+ protected:
+  void op(std::uint64_t kind, const std::vector<ExtentId>& extents) {
+    pilot.on_op({kind, extents, false, now_ += 1'000'000, {}, {}});
+  }
+  void end_step() { pilot.on_step(now_ += 1000); }
+  ExtentTable table_;
+
+ private:
+  Nanos now_ = 0;
+
+ public:
+  PilotPredictor pilot;
+};
+
+// Always the same ops; each second one works on either of two things made just before, nobody knows which.
+class Picks : public Forward {
+ public:
+  Picks() : Forward(1 + 2 * kLayers) { pilot.on_birth(kWeight, kMiB); }
   void layers() {
     for (ExtentId id = 1; id < 1 + 2 * kLayers; id += 2) {
       for (const ExtentId made : {id, id + 1}) {
@@ -132,20 +150,12 @@ class Picks {
   void step() {
     layers();
     for (ExtentId id = 1; id < 1 + 2 * kLayers; ++id) pilot.on_death(id, kMiB);
-    pilot.on_step(now_ += 1000);
+    end_step();
   }
 
  private:
   static constexpr ExtentId kWeight = 0;
-  void op(std::uint64_t kind, const std::vector<ExtentId>& extents) {
-    pilot.on_op({kind, extents, false, now_ += 1'000'000, {}, {}});
-  }
-  ExtentTable table_;
   std::mt19937 random_{7};
-  Nanos now_ = 0;
-
- public:
-  PilotPredictor pilot;
 };
 
 TEST(PilotShared, APlanForASampleIsNotAsShortAsOneAfterSurprises) {
@@ -179,30 +189,29 @@ TEST(PilotShared, WhereOnePlanAfterTheOtherIsSurprisedFewerAreMadeUntilASampleCo
 }
 
 // Which op comes is drawn: hardly any plan comes true.
-class Drawn {
+class Drawn : public Forward {
  public:
-  Drawn() : pilot(table_, {.skip = 0}) {
-    table_.ensure(kWeights);
-    for (ExtentId id = 0; id < kWeights; ++id) {
-      table_[id].bytes = kMiB;
-      pilot.on_birth(id, kMiB);
-    }
-    run(2000);
-    pilot.on_step(now_ += 1000);
-    run(2000);
+  static constexpr std::uint64_t kOps = 2000;  // of a step
+
+  explicit Drawn(const PilotOptions& options = {}) : Forward(kWeights, options) {
+    for (ExtentId id = 0; id < kWeights; ++id) pilot.on_birth(id, kMiB);
+    plans_in(kOps, kOps);
+    end_step();
   }
-  void run(std::uint64_t ops) {
+  std::uint64_t plans_in(std::uint64_t ops, std::uint64_t sample_each) {
+    const std::uint64_t before = pilot.score().plans;
     for (std::uint64_t i = 0; i < ops; ++i) {
-      const auto drawn = static_cast<ExtentId>(random_() % kWeights);
-      pilot.on_op({100 + drawn, std::vector{drawn}, false, now_ += 1'000'000, {}, {}});
+      if (i % sample_each == 0) pilot.on_sample({});
+      draw();
     }
+    return pilot.score().plans - before;
   }
   // Ops that came unplanned until a plan was made.
   std::uint64_t unplanned() {
     std::uint64_t ops = 0;
     for (const std::uint64_t plans = pilot.score().plans; pilot.score().plans == plans;) {
       const std::uint64_t foreseen = pilot.score().foreseen;
-      run(1);
+      draw();
       ops = pilot.score().foreseen == foreseen ? ops + 1 : 0;
     }
     return ops;
@@ -210,16 +219,25 @@ class Drawn {
 
  private:
   static constexpr ExtentId kWeights = 40;
-  ExtentTable table_;
+  void draw() {
+    const auto drawn = static_cast<ExtentId>(random_() % kWeights);
+    op(100 + drawn, {drawn});
+  }
   std::mt19937 random_{7};
-  Nanos now_ = 0;
-
- public:
-  PilotPredictor pilot;
 };
 
-TEST(PilotShared, WhereStepsLeaveOnePlanAfterTheOtherItTakesMoreEachTimeUntilASampleComes) {
+TEST(PilotShared, WhereStepsLeaveOnePlanAfterTheOtherFewerAreMadeUntilASampleComes) {
+  constexpr std::uint64_t kSampleEach = 40;
   Drawn drawn;
+  const std::uint64_t seldom = drawn.plans_in(Drawn::kOps, Drawn::kOps);
+  EXPECT_LT(seldom, Drawn::kOps / 20);
+  const std::uint64_t made = drawn.plans_in(Drawn::kOps, kSampleEach);
+  EXPECT_GT(made, 2 * Drawn::kOps / kSampleEach) << "more than those for samples";
+}
+
+TEST(PilotShared, WhereStepsLeaveOnePlanAfterTheOtherItTakesMoreEachTimeUntilASampleComes) {
+  Drawn drawn({.skip = 0});
+  drawn.plans_in(Drawn::kOps, Drawn::kOps);
   for (int i = 0; i < 2; ++i) {
     drawn.pilot.on_sample({});
     for (const std::uint64_t ops : {4, 4, 8, 16, 32, 64, 128}) EXPECT_EQ(drawn.unplanned(), ops);
@@ -228,16 +246,12 @@ TEST(PilotShared, WhereStepsLeaveOnePlanAfterTheOtherItTakesMoreEachTimeUntilASa
 
 // Small weights lie in an extent that small storages share; no graph tells of them. And on what one op leaves in such an extent, a new one
 // each step, another works a hundred ops later.
-class Habits {
+class Habits : public Forward {
  public:
   static constexpr ExtentId kWeights = 0, kLarge = 1, kLeft = 2;
 
-  Habits() : pilot(table_, {}) {
-    table_.ensure(40);
-    for (ExtentId id = 0; id < 40; ++id) {
-      table_[id].bytes = kMiB;
-      table_[id].shared = id != kLarge;
-    }
+  Habits() : Forward(40) {
+    for (ExtentId id = 0; id < 40; ++id) table_[id].shared = id != kLarge;
     pilot.on_birth(kWeights, kMiB);
     pilot.on_birth(kLarge, kMiB);
   }
@@ -258,7 +272,7 @@ class Habits {
     op(3, {kWeights});
     op(4, {left()});
     pilot.on_death(left(), kMiB);
-    pilot.on_step(now_ += 1000);
+    end_step();
     ++step_;
   }
   bool foreseen(ExtentId id) {
@@ -268,15 +282,7 @@ class Habits {
   }
 
  private:
-  void op(std::uint64_t kind, const std::vector<ExtentId>& extents) {
-    pilot.on_op({kind, extents, false, now_ += 1'000'000, {}, {}});
-  }
-  ExtentTable table_;
   ExtentId step_ = 0;
-  Nanos now_ = 0;
-
- public:
-  PilotPredictor pilot;
 };
 
 TEST(PilotShared, WhatAnOpWorksOnTimeAndAgainAndWhatItFindsWhereAnotherWorkedIsForeseen) {

@@ -56,7 +56,7 @@ class Plan {
   // Near its end, as far as one that was longer would have told more: a quarter is left or kEnough ops, or half of it.
   bool mostly_run() const {
     constexpr std::uint32_t kEnough = 512;
-    return place_ >= size() - (open_ ? std::min(size() / 2, std::max(kEnough, size() / 4)) : 0);
+    return place_ >= size() - (open_ ? std::clamp(kEnough, size() / 4, size() / 2) : 0);
   }
   std::uint32_t place() const { return place_; }  // of the next op
   // The next op is a run of this node, as planned.
