@@ -1,7 +1,12 @@
 // Every state transition, on every mechanism that this machine has.
 #include "platforms/host/page_mover.h"
 
+#include <sys/utsname.h>
+
 #include <atomic>
+#include <cstdio>
+#include <fstream>
+#include <string>
 #include <thread>
 
 #include "platforms/host/page_mover_internal.h"
@@ -270,6 +275,50 @@ TEST_P(PageMoverTest, OddRangesAreRefused) {
   EXPECT_FALSE(mover().guard(at(3), kPage).ok());
   EXPECT_FALSE(mover().unguard(at(3), kPage).ok());
   EXPECT_FALSE(mover().attach(at(3), kPage).ok());
+}
+
+// Of the mapping that `address` is in.
+Bytes huge_bytes(const void* address) {
+  std::ifstream file("/proc/self/smaps");
+  bool inside = false;
+  for (std::string line; std::getline(file, line);) {
+    unsigned long long begin = 0, end = 0, kib = 0;
+    if (std::sscanf(line.c_str(), "%llx-%llx ", &begin, &end) == 2) {
+      inside = address_of(address) >= begin && address_of(address) < end;
+    } else if (inside && std::sscanf(line.c_str(), "AnonHugePages: %llu", &kib) == 1) {
+      return static_cast<Bytes>(kib) * kKiB;
+    }
+  }
+  return -1;
+}
+
+// Where pages have been moved one by one a table of them stays behind: huge ones that come there would be split, and
+// split where they come from as well.
+TEST(PageMover, HugePagesStayWholeWhereSmallOnesWere) {
+  MoverRig rig(Mechanism::kUffdMove);  // only there do huge pages move
+  if (!rig.available()) GTEST_SKIP() << rig.why_not();
+  int major = 0, minor = 0;
+  utsname system{};
+  ASSERT_EQ(uname(&system), 0);
+  ASSERT_EQ(std::sscanf(system.release, "%d.%d", &major, &minor), 2);
+  if (major * 100 + minor < 614) GTEST_SKIP() << "before Linux 6.14 tables of small pages stay";
+  PageMover& mover = rig.mover();
+  ASSERT_DONE(mover.populate(rig.at(8 * kChunk), kChunk));
+  if (huge_bytes(rig.at(0)) != kChunk) GTEST_SKIP() << "this machine gives no huge pages";
+  ASSERT_DONE(mover.discard(rig.at(8 * kChunk), kChunk));
+  for (const Bytes chunk : {0, 1, 2}) {
+    ASSERT_DONE(mover.populate(rig.at(chunk * kChunk), kChunk / 2));
+    ASSERT_DONE(mover.move_out(rig.at(chunk * kChunk), rig.at((chunk + 4) * kChunk), kChunk / 2));
+  }
+  ASSERT_DONE(mover.populate(rig.at(0), kChunk));
+  ASSERT_DONE(mover.populate(rig.at(8 * kChunk), kChunk));
+  EXPECT_EQ(huge_bytes(rig.at(0)), 2 * kChunk);
+  mover.keep_whole(true);
+  fill_pattern(rig.at(8 * kChunk), kChunk, 5);
+  ASSERT_DONE(mover.move_out(rig.at(8 * kChunk), rig.at(kChunk), kChunk));
+  ASSERT_DONE(mover.move_in(rig.at(kChunk), rig.at(2 * kChunk), kChunk, false));
+  EXPECT_EQ(huge_bytes(rig.at(0)), 2 * kChunk);
+  EXPECT_EQ(first_difference(rig.at(2 * kChunk), kChunk, 5), -1);
 }
 
 TEST(PageMover, TouchedPagesAreThereAndKeepTheirBytes) {

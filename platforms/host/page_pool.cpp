@@ -70,36 +70,7 @@ std::optional<PageRange> PagePool::addresses(Bytes bytes) {
   return space_.take(bytes);
 }
 
-void PagePool::forget_prices() {
-  ran_ = remade_ = 0;
-  dear_ = 0;
-  keeps_small_ = false;
-}
-
-// Between two takes may lie a long op, or a time in which the program was stopped: where it is long the processors'
-// time tells. That is a system call, and so not asked for at every take.
-void PagePool::look_at_the_clock() {
-  constexpr Nanos kPause = 250'000'000, kOften = 50'000'000, kWindow = 6'000'000'000, kShare = 16;
-  constexpr int kInARow = 3;  // one bad window may be somebody else's doing
-  const Nanos now = clock_(), gone = now - std::exchange(seen_, now);
-  Nanos ran = std::min(gone, kPause);
-  if (now - asked_ > kOften) {
-    const Nanos used = used_();
-    const Nanos busy = used - std::exchange(used_seen_, used);
-    if (asked_ > 0 && gone > kPause) ran = std::clamp(busy, kPause, gone);
-    asked_ = now;
-  }
-  ran_ += ran;
-  if (ran_ < kWindow) return;
-  dear_ = remade_ > ran_ / kShare ? dear_ + 1 : 0;
-  // Where mremap moves pages every piece is a mapping, and of these there may be so many only. Where pages are
-  // copied, each one is made anew, the small ones as well.
-  keeps_small_ = dear_ >= kInARow && mover_.kind() == PageMover::Kind::kUserfaultfdMove;
-  ran_ = remade_ = 0;
-}
-
 Result<PageRange> PagePool::take(Bytes bytes) {
-  if (!keeps_small_) look_at_the_clock();
   if (auto warm = pop(ranges_.find(bytes))) return *warm;
   std::optional<PageRange> range;
   Bytes there = 0;
@@ -138,7 +109,7 @@ std::optional<PageRange> PagePool::take_beginning(Bytes bytes) {
 // Whole chunks come from whole chunks and stay huge pages; what is left of a chunk comes from what is
 // left of others. A huge page that moves to where small pages have been is split, and so is the next
 // one that moves to where it leaves from: mixed once, all would be small before long. That is better only where
-// huge ones have to be made time and again (look_at_the_clock).
+// huge ones have to be made time and again (PageChoice).
 Status PagePool::fill(const PageRange& range) {
   const Bytes whole = range.bytes / kChunkBytes * kChunkBytes;
   Result<Bytes> done = fill_whole(range.address, whole);
@@ -147,10 +118,10 @@ Status PagePool::fill(const PageRange& range) {
   // Of these so many take the place of warm ones.
   const Bytes in_place = std::min({missing, bytes_, std::max<Bytes>(present_ + missing - limit_, 0)});
   const bool remakes = in_place > 0;
-  if (remakes && keeps_small_) return fill_rest(range.address + *done, range.bytes - *done);
-  const Nanos began = remakes ? clock_() : 0;
+  if (remakes && choice_.small()) return fill_rest(range.address + *done, range.bytes - *done);
+  const Nanos began = remakes ? choice_.now() : 0;
   if (Status status = fresh(range.address + *done, missing); !status) return status;
-  if (remakes) remade_ += (clock_() - began) * (in_place / kPageBytes) / (missing / kPageBytes);
+  if (remakes) choice_.remade((choice_.now() - began) * (in_place / kPageBytes) / (missing / kPageBytes));
   return fill_rest(range.address + whole, range.bytes - whole);
 }
 
@@ -187,7 +158,7 @@ Status PagePool::fill_rest(char* address, Bytes bytes) {
     }
     const PageRange source = *pop(at);
     if (source.bytes > kChunkBytes) {  // its last chunk, whole or not, apart: both are looked at again
-      put(cut(source, (source.bytes - 1) / kChunkBytes * kChunkBytes));
+      keep(cut(source, (source.bytes - 1) / kChunkBytes * kChunkBytes));
       continue;
     }
     const Bytes piece = std::min(source.bytes, missing);
@@ -242,7 +213,7 @@ void PagePool::shrink(Leftovers::iterator at, Bytes by) {
 // Keeps the first `bytes` of a range, whole chunks; the rest goes to the pool as a range of its own.
 PageRange PagePool::cut(const PageRange& range, Bytes bytes) {
   const auto chunks = static_cast<std::uint32_t>(bytes / kChunkBytes);
-  put({range.address + bytes, range.bytes - bytes, range.chunks - chunks});
+  keep({range.address + bytes, range.bytes - bytes, range.chunks - chunks});
   return {range.address, bytes, chunks};
 }
 
@@ -261,7 +232,7 @@ Status PagePool::take_end(PageRange source, char* address, Bytes bytes) {
     give_back({first, bytes, source.chunks - left});
     source.chunks = left;
   }
-  if (source.bytes > 0) put(source);
+  if (source.bytes > 0) keep(source);
   return {};
 }
 
@@ -296,8 +267,38 @@ void PagePool::give_back(const PageRange& range) {
   if (free.chunks > 0) space_.put_back(free);
 }
 
-// Together with what was left behind it.
+void PagePool::look(std::int64_t ops, Nanos waited) {
+  const bool small = choice_.small();
+  choice_.look(ops, waited);
+  if (choice_.small() != small) change_sides();
+}
+
+void PagePool::forget_choice() {
+  const bool small = choice_.small();
+  choice_.forget();
+  if (small) change_sides();
+}
+
+// Where it is huge pages again, whole chunks may be small pages by now. As many bytes as there are come anew, for
+// they are given up when they come to the pool.
+void PagePool::change_sides() {
+  mover_.keep_whole(!choice_.small());
+  renew_ = choice_.small() ? 0 : present_;
+  while (renew_ > 0 && !ranges_.empty() && std::prev(ranges_.end())->first >= kChunkBytes) {
+    const PageRange range = *pop(std::prev(ranges_.end()));
+    renew_ -= range.bytes;
+    drop(range);
+  }
+}
+
 void PagePool::put(PageRange range) {
+  if (renew_ <= 0 || range.bytes < kChunkBytes) return keep(range);
+  renew_ -= range.bytes;
+  drop(range);
+}
+
+// Together with what was left behind it.
+void PagePool::keep(PageRange range) {
   if (range.bytes % kChunkBytes != 0) {
     if (const auto left = leftovers_.find(range.address + range.bytes); left != leftovers_.end()) {
       const Bytes behind = left->second.bytes;

@@ -10,9 +10,8 @@
 // the beginning, and behind it leftover pages stay in the pool until its owner is done; to a smaller
 // one comes what is missing.
 //
-// Where the limit binds and whole chunks are wanted, warm small pages are given up for fresh huge ones: ops and
-// moves gain from those. Where tensors differ in size that comes so often that it costs more than is gained; time says
-// so, as it depends on the machine. From then on small pages fill whole chunks, too.
+// Where the limit binds and whole chunks are wanted, warm small pages are given up for fresh huge ones, or fill whole
+// chunks, too: as PageChoice says.
 //
 // Threading: not thread-safe; the runtime calls under its lock.
 #pragma once
@@ -26,7 +25,7 @@
 
 #include "core/base/result.h"
 #include "core/base/types.h"
-#include "platforms/host/clock.h"
+#include "platforms/host/page_choice.h"
 #include "platforms/host/page_mover.h"
 
 namespace outsize::host {
@@ -54,9 +53,8 @@ class AddressSpace {
 
 class PagePool {
  public:
-  using Clock = Nanos (*)();
-  PagePool(AddressSpace& space, PageMover& mover, Clock clock = monotonic_now, Clock used = processors_used)
-      : space_(space), mover_(mover), clock_(clock), used_(used) {}
+  PagePool(AddressSpace& space, PageMover& mover, PageChoice& choice)
+      : space_(space), mover_(mover), choice_(choice) {}
 
   // A range of exactly `bytes` with pages present, contents unspecified: a warm one of that size, else
   // (below a chunk) a part of a larger or the whole of a smaller one, else a new address range; what is
@@ -66,12 +64,14 @@ class PagePool {
   std::optional<PageRange> addresses(Bytes bytes);
   // The range's pages are nobody's now. They are present, readable and writable.
   void put(PageRange range);
+  // To be called often: lets the choice look (PageChoice::look), and does as it says.
+  void look(std::int64_t ops, Nanos waited);
+  // Another program begins.
+  void forget_choice();
   // Addresses of a range whose pages moved elsewhere.
   void give_back(const PageRange& range);
   // Fresh pages take the place of pooled ones rather than make more than `bytes` present.
   void set_limit(Bytes bytes) { limit_ = bytes; }
-  // Another program begins: what the last one taught of the price of huge pages is forgotten.
-  void forget_prices();
   // Gives pooled pages back so that `bytes` more can be present within the limit, as far as they go.
   void make_way(Bytes bytes);
   // Gives pages back to the system until at most `keep` stay.
@@ -82,7 +82,6 @@ class PagePool {
   Bytes present() const { return present_; }
   Bytes present_peak() const { return present_peak_; }
   Bytes made() const { return made_; }  // fresh ones, ever
-  bool keeps_small() const { return keeps_small_; }  // they are not given up for huge ones any more
   // Pages that joined or left without passing the pool (adopted memory).
   void add_present(Bytes bytes);
   void reset_peak() { present_peak_ = present_; }
@@ -102,29 +101,26 @@ class PagePool {
   PageRange cut(const PageRange& range, Bytes bytes);
   Status take_end(PageRange source, char* address, Bytes bytes);
   Status take_leftover(char* address, Bytes bytes, Bytes& taken);
+  void change_sides();
+  void keep(PageRange range);
   void leave(char* address, Bytes bytes);
   void shrink(Leftovers::iterator at, Bytes by);
   Status fresh(char* address, Bytes bytes);
-  void look_at_the_clock();
   std::optional<PageRange> pop(std::map<Bytes, std::vector<PageRange>>::iterator at);
   void drop(const PageRange& range);
   void drop_leftover(Leftovers::iterator at);
 
   AddressSpace& space_;
   PageMover& mover_;
+  PageChoice& choice_;
   std::map<Bytes, std::vector<PageRange>> ranges_;  // by bytes; the last put goes first
   Leftovers leftovers_;                             // at most one in a chunk; none behind a range of the pool
   std::set<std::pair<Bytes, char*>> by_size_;       // of these
   Bytes bytes_ = 0, present_ = 0, present_peak_ = 0;
   Bytes made_ = 0;
+  Bytes renew_ = 0;  // so many bytes more are given up where they are whole chunks
   Bytes filled_ = 0;  // of the range being filled
   Bytes limit_ = std::numeric_limits<Bytes>::max() / 2;
-  Clock clock_, used_;
-  Nanos seen_ = 0;                         // by the clock, at the last take
-  Nanos asked_ = 0, used_seen_ = 0;        // when the processors' time was last asked for, and what it was
-  Nanos ran_ = 0, remade_ = 0;             // how long the program ran of late, and how long it made huge pages
-  int dear_ = 0;                           // so often in a row that was too long
-  bool keeps_small_ = false;
 };
 
 }  // namespace outsize::host

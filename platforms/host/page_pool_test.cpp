@@ -8,6 +8,8 @@
 #include <random>
 #include <utility>
 
+#include "platforms/host/page_choice_rig.h"
+
 namespace outsize::host {
 namespace {
 
@@ -27,14 +29,14 @@ class CountingMover final : public PageMover {
                        [state](char now) { return now == state; });
   }
 
-  Kind kind() const override { return mechanism; }
+  Kind kind() const override { return Kind::kUserfaultfdMove; }
   bool serves_kernel() const override { return true; }
   const char* name() const override { return "counting"; }
   Status populate(void* address, Bytes bytes) override {
     EXPECT_TRUE(all(address, bytes, 0));
     if (fails()) return failure();
     set(address, bytes, 1);
-    if (bytes >= kChunkBytes) run(populate_takes);
+    if (bytes >= kChunkBytes) TestClock::run(populate_takes);
     return {};
   }
   Status move_in(void* src, void* dst, Bytes bytes, bool, bool = false) override {
@@ -56,6 +58,7 @@ class CountingMover final : public PageMover {
   void forget_small_pages(void* address, Bytes bytes) override {
     EXPECT_TRUE(all(address, bytes, 0)) << "somebody's pages would be lost";
   }
+  void keep_whole(bool on) override { whole = on; }
   Status guard(void*, Bytes) override { return {}; }
   Status unguard(void*, Bytes) override { return {}; }
   void resume(void*, Bytes) override {}
@@ -65,17 +68,11 @@ class CountingMover final : public PageMover {
   void after_fork_parent() override {}
   void after_fork_child(const Range*, std::size_t, ChildFault) override {}
 
-  static void run(Nanos nanos) {
-    time += nanos;
-    used += nanos;
-  }
-
   int fail_every = 0;
   Bytes moved = 0;
-  Kind mechanism = Kind::kUserfaultfdMove;
   bool may_split = false;
+  bool whole = false;
   Nanos populate_takes = 0;
-  static inline Nanos time = 0, used = 0;  // the clocks: the pool asks a function without a state
 
  private:
   Bytes offset(const void* address) const { return static_cast<const char*>(address) - base(); }
@@ -116,20 +113,22 @@ class Play {
     EXPECT_EQ(pool_.present(), 0);
     EXPECT_EQ(space_.used(), 0);
   }
-  // Making huge pages takes long, until the pool has seen it.
   void keep_small() {
     mover_.may_split = true;
-    mover_.populate_takes = 1'000'000'000;
-    for (int i = 0; i < 100 && !pool_.keeps_small(); ++i) {
-      auto whole = pool_.take(kLimit);
-      ASSERT_TRUE(whole.ok());
-      pool_.put(*whole);
-      std::vector<PageRange> parts;
-      for (Bytes left = kLimit; left > 0; left -= kChunkBytes / 2) parts.push_back(*pool_.take(kChunkBytes / 2));
-      for (const PageRange& part : parts) pool_.put(part);
-      CountingMover::run(200'000'000);
+    choose_small(choice_);
+  }
+  // A trial begins, or goes on.
+  void change_sides() {
+    mover_.may_split = true;
+    const bool before = choice_.small();
+    for (int i = 0; i < 10'000 && choice_.small() == before; ++i) {
+      TestClock::run(100 * kMilli);
+      choice_.remade(10 * kMilli);
+      pool_.look(++ops_, 0);
     }
-    EXPECT_TRUE(pool_.keeps_small());
+    EXPECT_NE(choice_.small(), before);
+    EXPECT_EQ(mover_.whole, before);
+    check();
   }
   int births = 0, refusals = 0, fetches = 0;
 
@@ -197,8 +196,10 @@ class Play {
   std::mt19937_64 dice_;
   CountingMover mover_;
   AddressSpace space_{mover_.base(), kChunks};
-  PagePool pool_{space_, mover_, [] { return CountingMover::time; }, [] { return CountingMover::used; }};
+  PageChoice choice_{true, TestClock::now, TestClock::busy};
+  PagePool pool_{space_, mover_, choice_};
   std::vector<PageRange> resident_, absent_;
+  std::int64_t ops_ = 0;
 };
 
 #ifdef __SANITIZE_THREAD__
@@ -231,7 +232,8 @@ class PoolBelowAChunk : public testing::Test {
 
   CountingMover mover_;
   AddressSpace space_{mover_.base(), kChunks};
-  PagePool pool_{space_, mover_, [] { return CountingMover::time; }, [] { return CountingMover::used; }};
+  PageChoice choice_{true, TestClock::now, TestClock::busy};
+  PagePool pool_{space_, mover_, choice_};
 };
 
 TEST_F(PoolBelowAChunk, WhatIsSmallerTakesTheBeginningAsItLies) {
@@ -321,7 +323,8 @@ class PoolOfTwoMinds : public PoolBelowAChunk {
   PoolOfTwoMinds() { pool_.set_limit(kChunkBytes); }
   void turns(int count, Nanos each) {
     for (int i = 0; i < count; ++i) {
-      CountingMover::run(each);
+      TestClock::run(each);
+      pool_.look(++ops_, 0);
       pool_.put(take(kChunkBytes));
       const PageRange first = take(768 * kKiB), rest = take(1280 * kKiB);
       pool_.put(first);
@@ -329,53 +332,50 @@ class PoolOfTwoMinds : public PoolBelowAChunk {
       EXPECT_EQ(pool_.present(), kChunkBytes);
     }
   }
-  Bytes made_since(Bytes before) const { return pool_.made() - before; }
+  // Whether small pages were tried.
+  bool tries(int count, Nanos each) {
+    for (int i = 0; i < count && !choice_.small(); ++i) turns(1, each);
+    return choice_.small();
+  }
+  std::int64_t ops_ = 0;
 };
-constexpr Nanos kMilli = 1'000'000;
 
 TEST_F(PoolOfTwoMinds, HugePagesAreMadeAnewWhereThatCostsLittle) {
-  mover_.populate_takes = kMilli;
-  turns(1000, 20 * kMilli);
-  EXPECT_FALSE(pool_.keeps_small());
-  EXPECT_EQ(pool_.made(), 1000 * kChunkBytes);
+  mover_.populate_takes = kMilli / 5;
+  EXPECT_FALSE(tries(2000, 20 * kMilli));
+  EXPECT_EQ(pool_.made(), 2000 * kChunkBytes);
 }
 
-TEST_F(PoolOfTwoMinds, SmallPagesAreKeptWhereThatCostsMuch) {
-  mover_.populate_takes = 2 * kMilli;
-  turns(1000, 20 * kMilli);
-  EXPECT_TRUE(pool_.keeps_small());
-  const Bytes made = pool_.made();
-  EXPECT_GT(made, 800 * kChunkBytes) << "three times six seconds, of which 273 turns each";
-  EXPECT_LT(made, 900 * kChunkBytes);
+TEST_F(PoolOfTwoMinds, WhereItCostsMoreSmallOnesAreTried) {
+  mover_.populate_takes = kMilli;
   mover_.may_split = true;
+  EXPECT_TRUE(tries(3000, 20 * kMilli));
+}
+
+TEST_F(PoolOfTwoMinds, NoneAreMadeAnewOnceSmallOnesAreChosen) {
+  choose_small(choice_);
+  mover_.may_split = true;
+  const Bytes made = pool_.made();
   turns(100, 20 * kMilli);
-  EXPECT_EQ(made_since(made), 0);
+  EXPECT_EQ(pool_.made() - made, kChunkBytes) << "the first, for there was none";
   EXPECT_EQ(pool_.present_peak(), kChunkBytes) << "the limit holds";
 }
 
-TEST_F(PoolOfTwoMinds, AStoppedProgramDoesNotHideWhatItCosts) {
-  mover_.populate_takes = 2 * kMilli;
-  for (int i = 0; i < 20; ++i) {
-    turns(100, 10 * kMilli);
-    CountingMover::time += 60'000 * kMilli;
-  }
-  EXPECT_TRUE(pool_.keeps_small());
-}
-
-TEST_F(PoolOfTwoMinds, LongOpsCountInFull) {
-  mover_.populate_takes = 20 * kMilli;
-  turns(100, 2'000 * kMilli);
-  EXPECT_FALSE(pool_.keeps_small()) << "that is a hundredth of the time";
-}
-
-TEST_F(PoolOfTwoMinds, OneBadWindowIsNoHabit) {
-  for (int i = 0; i < 4; ++i) {
-    mover_.populate_takes = 2 * kMilli;
-    turns(300, 20 * kMilli);
-    mover_.populate_takes = 0;
-    turns(600, 20 * kMilli);
-  }
-  EXPECT_FALSE(pool_.keeps_small());
+TEST_F(PoolOfTwoMinds, HugePagesComeAnewWhereTheyAreChosenAgain) {
+  pool_.set_limit(8 * kChunkBytes);
+  choose_small(choice_);
+  const PageRange here = take(3 * kChunkBytes), pooled = take(2 * kChunkBytes), part = take(768 * kKiB);
+  pool_.put(pooled);
+  pool_.put(part);
+  pool_.forget_choice();
+  EXPECT_TRUE(mover_.whole);
+  EXPECT_EQ(pool_.bytes(), 768 * kKiB) << "what is whole may be of small pages; the part is anyhow";
+  pool_.put(here);
+  EXPECT_EQ(pool_.bytes(), 768 * kKiB);
+  EXPECT_EQ(pool_.present(), 768 * kKiB);
+  const Bytes made = pool_.made();
+  for (int i = 0; i < 10; ++i) pool_.put(take(kChunkBytes));
+  EXPECT_EQ(pool_.made() - made, 2 * kChunkBytes) << "of what was there a part is left to renew, and then none";
 }
 
 TEST_F(PoolOfTwoMinds, OnlyWhatTakesTheirPlaceIsCharged) {
@@ -389,25 +389,9 @@ TEST_F(PoolOfTwoMinds, OnlyWhatTakesTheirPlaceIsCharged) {
     mover_.populate_takes = 0;
     pool_.put(most);
     pool_.trim(0);
-    CountingMover::run(1000 * kMilli);
-  }
-  EXPECT_FALSE(pool_.keeps_small());
-}
-
-TEST_F(PoolOfTwoMinds, AnotherProgramMayHaveThemAnew) {
-  mover_.populate_takes = 2 * kMilli;
-  turns(1000, 20 * kMilli);
-  EXPECT_TRUE(pool_.keeps_small());
-  pool_.forget_prices();
-  EXPECT_FALSE(pool_.keeps_small());
-}
-
-TEST_F(PoolOfTwoMinds, WhereNothingIsGainedByItHugeOnesAreMadeAnew) {
-  mover_.populate_takes = 2 * kMilli;
-  for (const auto mechanism : {PageMover::Kind::kSignal, PageMover::Kind::kUserfaultfdCopy}) {
-    mover_.mechanism = mechanism;
-    turns(1000, 20 * kMilli);
-    EXPECT_FALSE(pool_.keeps_small());
+    TestClock::run(1000 * kMilli);
+    pool_.look(++ops_, 0);
+    EXPECT_FALSE(choice_.small());
   }
 }
 
@@ -421,6 +405,21 @@ TEST(PagePool, CountsEveryPageWhereSmallOnesAreKept) {
       play.end();
       EXPECT_GT(play.births, 50);
       EXPECT_EQ(play.refusals > 0, fail_every > 0);
+    }
+  }
+}
+
+TEST(PagePool, CountsEveryPageWhileSidesChange) {
+  for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    for (const int fail_every : {0, 3}) {
+      Play play(seed);
+      for (int change = 0; change < 8; ++change) {
+        play.run(100, fail_every);
+        play.change_sides();
+      }
+      play.end();
+      EXPECT_GT(play.births, 50);
     }
   }
 }

@@ -74,7 +74,10 @@ Result<std::unique_ptr<Runtime::Impl>> Runtime::Impl::make(const RuntimeOptions&
     return mover.error();
   }
   impl->mover = std::move(*mover);
-  impl->pool = std::make_unique<PagePool>(impl->space, *impl->mover);
+  // Where mremap moves pages every piece is a mapping, and of these there may be so many only. Where pages are copied,
+  // each one is made anew, the small ones as well.
+  impl->page_choice = std::make_unique<PageChoice>(impl->mover->kind() == PageMover::Kind::kUserfaultfdMove);
+  impl->pool = std::make_unique<PagePool>(impl->space, *impl->mover, *impl->page_choice);
   return impl;
 }
 
@@ -110,6 +113,7 @@ Status Runtime::Impl::start(const RuntimeOptions& wanted) {
     engine = std::make_unique<Engine>(of_engine, std::move(policy.predictor),
                                       std::move(policy.planner), table);
   }
+  pool->forget_choice();
   untracked = {};  // before the trace asks it to tell
   if (Status status = start_recording(); !status) return status;
   if (!options.decision_log.empty()) {
@@ -128,7 +132,6 @@ Status Runtime::Impl::start(const RuntimeOptions& wanted) {
     engine->set_log(log.get());
   }
   pool->set_limit(options.budget);
-  pool->forget_prices();
   pool->reset_peak();
   process_peak = resident_size.read();
   stall = verify = 0;
@@ -323,6 +326,7 @@ void Runtime::step() {
   if (m.timeline != nullptr) m.timeline->step(m.on_timeline(input.now));
   m.feed(input);
   m.small->step();
+  m.page_choice->step();
   if (m.spill) {
     m.room_below(0).ok();  // so that it is not given back
     m.spill->reclaim();
@@ -474,6 +478,7 @@ Stats Runtime::stats() const {
   s.small_live = m.small->live();
   s.arena_bytes = m.space.used();
   s.mechanism = m.mover->name();
+  s.small_pages = m.page_choice->small();
   s.policy = m.options.policy;
   m.tell_foresight(s);
   s.spill_dir = m.options.spill_dir;

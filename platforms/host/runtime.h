@@ -85,6 +85,7 @@ struct Stats {
   Bytes small_held = 0, small_live = 0;
   Bytes arena_bytes = 0;        // address space in use by live extents
   std::string mechanism;        // "userfaultfd+move", "userfaultfd+copy", "signal"
+  bool small_pages = false;     // chosen or on trial just now
   std::string policy, spill_dir;
   std::string foresight;        // who foresees now, where the policy chooses (Predictor::foresight)
   std::string warning;          // about the spill directory; empty: none

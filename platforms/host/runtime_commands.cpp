@@ -141,7 +141,7 @@ void Runtime::Impl::bury_emptied() {
 
 void Runtime::Impl::start_fetch(const Command& command) {
   HostExtent& e = extents[command.extent];
-  Result<PageRange> staging = pool->take(e.range.bytes);
+  Result<PageRange> staging = take_pages(e.range.bytes);
   if (!staging) {
     io_failed(command.extent, false, staging.error());
     return;

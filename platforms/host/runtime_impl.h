@@ -23,6 +23,7 @@
 #include "platforms/host/machine_error.h"
 #include "platforms/host/memory_watch.h"
 #include "platforms/host/page_mover.h"
+#include "platforms/host/page_choice.h"
 #include "platforms/host/page_pool.h"
 #include "platforms/host/runtime.h"
 #include "platforms/host/runtime_lock.h"
@@ -145,6 +146,7 @@ struct Runtime::Impl {
   Status begin_own_op(ThreadSlot& slot, const char* doing);
   void end_own_op(ThreadSlot& slot);
   Result<ExtentId> new_extent_in_own_op(ThreadSlot& slot, Bytes bytes, HostExtent::Kind kind, const char* doing);
+  Result<PageRange> take_pages(Bytes bytes);
   void give_pages(ThreadSlot& slot);
   void give_pages_and_record(ThreadSlot& slot);
   Result<ExtentId> new_extent_in_op(ThreadSlot& slot, Bytes bytes, HostExtent::Kind kind, const char* doing);
@@ -232,6 +234,7 @@ struct Runtime::Impl {
   std::vector<ExtentId> chunk_owner;  // by chunk; kNoExtent: nobody's
   std::unique_ptr<PageMover> mover;
   AddressSpace space;
+  std::unique_ptr<PageChoice> page_choice;
   std::unique_ptr<PagePool> pool;
   ExtentTable table;
   std::vector<HostExtent> extents;    // by id

@@ -123,6 +123,11 @@ void Runtime::Impl::give_pages_and_record(ThreadSlot& slot) {
   recorder->wait(now, slot.id, trace::WaitCause::kPages, now - began);
 }
 
+Result<PageRange> Runtime::Impl::take_pages(Bytes bytes) {
+  pool->look(engine->stats().ops, stall);
+  return pool->take(bytes);
+}
+
 // The room is granted. An extent that cannot have its pages dies at once.
 void Runtime::Impl::give_pages(ThreadSlot& slot) {
   const ExtentId id = std::exchange(slot.birth, kNoExtent);
@@ -135,7 +140,7 @@ void Runtime::Impl::give_pages(ThreadSlot& slot) {
     feed(input);
     return;
   }
-  Result<PageRange> range = pool->take(slot.birth_bytes);
+  Result<PageRange> range = take_pages(slot.birth_bytes);
   if (!range) {
     slot.birth_status = range.error();
     bury(id);

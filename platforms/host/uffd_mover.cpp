@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <mutex>
 #include <optional>
@@ -54,6 +55,7 @@ class UffdMover final : public PageMover {
   Status move_out(void* src, void* dst, Bytes bytes) override;
   Status discard(void* address, Bytes bytes) override;
   void forget_small_pages(void* address, Bytes bytes) override;
+  void keep_whole(bool on) override { keep_whole_.store(on, std::memory_order_relaxed); }
   Status guard(void* address, Bytes bytes) override;
   Status unguard(void* address, Bytes bytes) override;
   void resume(void* address, Bytes bytes) override;
@@ -84,6 +86,7 @@ class UffdMover final : public PageMover {
   const bool force_copy_;
   int fd_ = -1;
   bool move_ = false;
+  std::atomic<bool> keep_whole_{false};
   bool serves_kernel_ = true;
   AreaTable areas_;  // asked by the forked child, and for system calls
   std::optional<CoveredAreas> covered_;
@@ -180,6 +183,9 @@ bool UffdMover::moved_untold(void* src, void* dst) {
 
 UffdMover::Moved UffdMover::move(void* src, void* dst, Bytes bytes, bool wake) {
   Moved done;
+  if (keep_whole_.load(std::memory_order_relaxed) && to_chunk_end(dst) == kChunkBytes && bytes >= kChunkBytes) {
+    forget_small_pages(dst, bytes / kChunkBytes * kChunkBytes);
+  }
   for (int refused = 0; done.bytes < bytes;) {
     UffdMoveArgument argument{};
     argument.destination = address_of(dst) + static_cast<Address>(done.bytes);
@@ -248,6 +254,12 @@ Status UffdMover::populate_by_move(void* address, Bytes bytes) {
     const Bytes piece = huge ? std::min(left / kChunkBytes * kChunkBytes, kHugeStaging)
                              : std::min(left, to_chunk_end(dst));
     void* staging = huge ? staging_ : advance(staging_, kHugeStaging);
+    // A huge page that moves to where small ones were is split, and leaves a table of small ones behind it: from then on
+    // the staging area would give none but those.
+    if (huge) {
+      forget_small_pages(staging, piece);
+      forget_small_pages(dst, piece);
+    }
     if (const int error = populate_pages(staging, piece); error != 0) {
       (void)madvise(staging, size_of(piece), MADV_DONTNEED);
       return os_error(ErrorCode::kInternal, "Getting fresh pages: madvise(MADV_POPULATE_WRITE)", error,

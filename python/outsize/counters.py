@@ -50,6 +50,7 @@ class Stats:
     small_live: int = 0
     arena_bytes: int = 0
     mechanism: str = ""
+    small_pages: bool = False  # they fill whole chunks just now: chosen, or on trial
     policy: str = ""
     foresight: str = ""  # who foresees now, where the policy chooses
     pilot_ops: int = 0  # of the first steps, where the pilot began with a model
