@@ -32,15 +32,18 @@ void PageChoice::forget() {
 Nanos PageChoice::ran_since_last(Nanos waited) {
   constexpr Nanos kPause = 250'000'000, kOften = 50'000'000;
   const Nanos now = clock_(), gone = now - std::exchange(seen_, now);
-  const Nanos waiting = waited - std::exchange(waited_seen_, waited);
-  Nanos ran = std::min(gone, kPause);
+  Nanos waiting = std::max<Nanos>(waited - std::exchange(waited_seen_, waited), 0);
+  const Nanos late = std::min(std::exchange(uncounted_, 0), waiting);
+  waiting -= late;
+  Nanos ran = gone > kPause ? std::clamp(waiting, kPause, gone) : gone;
   if (now - asked_ > kOften) {
     const Nanos used = used_();
     const Nanos busy = used - std::exchange(used_seen_, used);
-    if (asked_ > 0 && gone > kPause) ran = std::clamp(std::max(busy, waiting), kPause, gone);
+    if (asked_ > 0 && gone > kPause) ran = std::clamp(busy, ran, gone);
     asked_ = now;
   }
-  return ran;
+  uncounted_ = gone - ran;
+  return ran + late;
 }
 
 bool PageChoice::is_over(Nanos least) {

@@ -54,7 +54,7 @@ class PageChoice {
   Clock clock_, used_;
   Nanos seen_ = 0;                   // by the clock, at the last look
   Nanos asked_ = 0, used_seen_ = 0;  // when the processors' time was last asked for, and what it was
-  Nanos waited_seen_ = 0;
+  Nanos waited_seen_ = 0, uncounted_ = 0;  // so far; of the last gap, for a wait may be told only after it
   bool at_step_ = false, tells_steps_ = false;
   bool small_ = false;
   Nanos ran_ = 0, remade_ = 0;  // since the window or the turn began: how long the program ran, and made huge pages

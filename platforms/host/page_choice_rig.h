@@ -30,6 +30,7 @@ struct TestProgram {
   int step = 40;           // 0: it tells of no steps
   std::int64_t ops = 0;
   Nanos waited = 0;        // so far
+  bool waits = false;      // all ops do nothing else, and tell so before one looks
   int switches = 0;
 
   void op() {
@@ -37,6 +38,7 @@ struct TestProgram {
     TestClock::run(before ? small : huge);
     if (!before) choice.remade(remakes);
     ++ops;
+    if (waits) waited = TestClock::time;
     if (step > 0 && ops % step == 0) choice.step();
     choice.look(ops, waited);
     if (choice.small() != before) ++switches;

@@ -85,7 +85,7 @@ TEST_F(PageChoiceTest, WhereNoStepIsToldATurnEndsAllTheSame) {
 
 // What the other side left does its harm for two seconds.
 TEST_F(PageChoiceTest, WhatFollowsAChangeOfSidesDoesNotCount) {
-  program_.small = 11 * kMilli;
+  program_.small = 10 * kMilli + kMilli / 2;
   Nanos changed = 0;
   for (const Nanos end = TestClock::time + kTrial + 10 * kSecond; TestClock::time < end;) {
     const int before = program_.switches;
@@ -144,24 +144,26 @@ TEST_F(PageChoiceTest, StopsDoNotCountAndLongOpsDo) {
   EXPECT_TRUE(choice_.small()) << "an op's time is more than the quarter of a second that a pause may be";
 }
 
-// Only the wait tells, for such an op uses no processor.
+// Only the wait tells, for such an op uses no processor. It is told before or after a look.
 TEST_F(PageChoiceTest, LongWaitsCount) {
-  for (const bool told : {true, false}) {
+  enum Told { kNever, kBefore, kAfter };
+  for (const Told told : {kNever, kBefore, kAfter}) {
     choice_.forget();
     TestProgram program{choice_, 2000 * kMilli, 1500 * kMilli, 200 * kMilli, 2};
+    program.waits = told == kBefore;
     int left = 60;  // after the last turn has begun: until it is over
     for (int i = 0; i < 5000 && left > 0; ++i) {
       program.op();
       TestClock::used = 0;
-      if (told) program.waited = TestClock::time;
+      if (told == kAfter) program.waited = TestClock::time;
       if (program.switches >= 4) --left;
     }
     EXPECT_EQ(left, 0);
-    EXPECT_EQ(choice_.small(), told);
+    EXPECT_EQ(choice_.small(), told != kNever) << told;
   }
 }
 
-// A checkpoint or an evaluation: a minute within one turn, and one without an op.
+// A checkpoint or an evaluation: a minute without an op, within one turn.
 TEST_F(PageChoiceTest, OneDisturbedTurnDoesNotDecide) {
   program_.small = 9 * kMilli;
   int turns = 0;
@@ -169,6 +171,7 @@ TEST_F(PageChoiceTest, OneDisturbedTurnDoesNotDecide) {
     const bool before = choice_.small();
     program_.op();
     if (choice_.small() != before && ++turns == 3) {
+      program_.run(3 * kSecond);
       for (int i = 0; i < 600; ++i) {
         TestClock::run(100 * kMilli);
         choice_.look(program_.ops, 0);
@@ -179,7 +182,7 @@ TEST_F(PageChoiceTest, OneDisturbedTurnDoesNotDecide) {
   EXPECT_TRUE(choice_.small());
 }
 
-// Steps of ten seconds whose first half has all the ops.
+// Steps of ten seconds, of which nine go into the last ten ops.
 TEST_F(PageChoiceTest, LongStepsAreWholeToo) {
   for (const int percent : {98, 102}) {
     choice_.forget();

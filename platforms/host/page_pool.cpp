@@ -276,6 +276,7 @@ void PagePool::look(std::int64_t ops, Nanos waited) {
 void PagePool::forget_choice() {
   const bool small = choice_.small();
   choice_.forget();
+  renew_ = 0;
   if (small) change_sides();
 }
 

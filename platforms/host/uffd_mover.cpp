@@ -75,6 +75,7 @@ class UffdMover final : public PageMover {
   Status populate_by_move(void* address, Bytes bytes);
   Status populate_by_copy(void* address, Bytes bytes);
   static bool moved_untold(void* src, void* dst);
+  void make_whole(void* dst, Bytes bytes);
   Moved move(void* src, void* dst, Bytes bytes, bool wake);
   Moved copy(void* src, void* dst, Bytes bytes, bool guarded);
   Status move_piece(void* src, void* dst, Bytes bytes, bool guarded, bool may_move);
@@ -181,11 +182,21 @@ bool UffdMover::moved_untold(void* src, void* dst) {
   return known && (entries[0] & kPresentOrSwapped) == 0 && (entries[1] & kPresentOrSwapped) != 0;
 }
 
+// Before pages come to these chunks. One that has pages is left as it is: two ranges were mixed up, and the move will say so.
+void UffdMover::make_whole(void* dst, Bytes bytes) {
+  unsigned char there[kChunkBytes / kPageBytes];
+  for (Bytes at = 0; at + kChunkBytes <= bytes; at += kChunkBytes) {
+    void* const chunk = advance(dst, at);
+    if (mincore(chunk, size_of(kChunkBytes), there) != 0) return;
+    if (std::none_of(there, there + sizeof there, [](unsigned char page) { return (page & 1) != 0; })) {
+      forget_small_pages(chunk, kChunkBytes);
+    }
+  }
+}
+
 UffdMover::Moved UffdMover::move(void* src, void* dst, Bytes bytes, bool wake) {
   Moved done;
-  if (keep_whole_.load(std::memory_order_relaxed) && to_chunk_end(dst) == kChunkBytes && bytes >= kChunkBytes) {
-    forget_small_pages(dst, bytes / kChunkBytes * kChunkBytes);
-  }
+  if (keep_whole_.load(std::memory_order_relaxed) && to_chunk_end(dst) == kChunkBytes) make_whole(dst, bytes);
   for (int refused = 0; done.bytes < bytes;) {
     UffdMoveArgument argument{};
     argument.destination = address_of(dst) + static_cast<Address>(done.bytes);
@@ -258,7 +269,7 @@ Status UffdMover::populate_by_move(void* address, Bytes bytes) {
     // the staging area would give none but those.
     if (huge) {
       forget_small_pages(staging, piece);
-      forget_small_pages(dst, piece);
+      make_whole(dst, piece);
     }
     if (const int error = populate_pages(staging, piece); error != 0) {
       (void)madvise(staging, size_of(piece), MADV_DONTNEED);
