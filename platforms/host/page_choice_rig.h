@@ -30,12 +30,15 @@ struct TestProgram {
   int step = 40;           // 0: it tells of no steps
   std::int64_t ops = 0;
   Nanos waited = 0;        // so far
-  bool waits = false;      // all ops do nothing else, and tell so before one looks
+  bool idle = false;       // ops use no processor
+  bool waits = false;      // they tell that they wait, before one looks
   int switches = 0;
 
   void op() {
     const bool before = choice.small();
-    TestClock::run(before ? small : huge);
+    const Nanos takes = before ? small : huge;
+    TestClock::time += takes;
+    if (!idle) TestClock::used += takes;
     if (!before) choice.remade(remakes);
     ++ops;
     if (waits) waited = TestClock::time;

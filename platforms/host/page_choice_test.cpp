@@ -150,11 +150,12 @@ TEST_F(PageChoiceTest, LongWaitsCount) {
   for (const Told told : {kNever, kBefore, kAfter}) {
     choice_.forget();
     TestProgram program{choice_, 2000 * kMilli, 1500 * kMilli, 200 * kMilli, 2};
+    program.idle = true;
     program.waits = told == kBefore;
     int left = 60;  // after the last turn has begun: until it is over
     for (int i = 0; i < 5000 && left > 0; ++i) {
       program.op();
-      TestClock::used = 0;
+      if (told == kBefore) choice_.look(program.ops, program.waited);  // another look, by whoever takes pages next
       if (told == kAfter) program.waited = TestClock::time;
       if (program.switches >= 4) --left;
     }
