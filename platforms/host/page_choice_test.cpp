@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <utility>
-
 #include "platforms/host/page_choice_rig.h"
 
 namespace outsize::host {

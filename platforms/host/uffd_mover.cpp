@@ -269,7 +269,7 @@ Status UffdMover::populate_by_move(void* address, Bytes bytes) {
     // the staging area would give none but those.
     if (huge) {
       forget_small_pages(staging, piece);
-      make_whole(dst, piece);
+      if (!keep_whole_.load(std::memory_order_relaxed)) make_whole(dst, piece);  // else the move does
     }
     if (const int error = populate_pages(staging, piece); error != 0) {
       (void)madvise(staging, size_of(piece), MADV_DONTNEED);
