@@ -27,6 +27,7 @@
 #include "adapter/operands.h"
 #include "adapter/token_look.h"
 #include "adapter/wishes.h"
+#include "platforms/host/disk_probe.h"
 #include "platforms/host/machine.h"
 #include "platforms/host/runtime.h"
 #include "platforms/host/signal_faults.h"
@@ -343,8 +344,18 @@ py::dict measure_moves(const std::string& directory, std::int64_t sample) {
   return py::dict(py::arg("page_ns") = page.page, py::arg("fresh_mib_ns") = page.fresh_mib,
                   py::arg("fresh_huge_mib_ns") = page.fresh_huge_mib, py::arg("warm_huge_mib_ns") = page.warm_huge_mib,
                   py::arg("cold_bytes") = page.cold, py::arg("command_ns") = move.command,
-                  py::arg("transfer_ns") = move.transfer, py::arg("mib_ns") = move.mebibyte,
-                  py::arg("wait_ns") = move.wait);
+                  py::arg("transfer_ns") = move.transfer, py::arg("wait_ns") = move.wait);
+}
+
+std::unique_ptr<host::DiskLoad> disk_load(const std::string& directory, std::int64_t bytes) {
+  auto load = without_gil([&] { return host::DiskLoad::create(directory, bytes); });
+  if (!load) check(Status(load.error()));
+  return std::move(*load);
+}
+
+void move(host::DiskLoad& load, bool write) {
+  using Kind = host::IoRequest::Kind;
+  check(without_gil([&] { return load.move(write ? Kind::kWrite : Kind::kRead); }));
 }
 
 py::dict fault_support() {
@@ -428,6 +439,10 @@ PYBIND11_MODULE(_core, module) {
   module.def("memory_limits", &memory_limits);
   module.def("measure_disk", &measure_disk, arg("directory"), arg("sample"));
   module.def("measure_moves", &measure_moves);
+  py::class_<outsize::host::DiskLoad>(module, "DiskLoad")
+      .def(py::init(&disk_load), arg("directory"), arg("bytes"))
+      .def("move", &move, arg("write"))
+      .def_property_readonly("bytes", &outsize::host::DiskLoad::bytes);
   module.def("fault_support", &fault_support);
   module.def("reinstall_fault_handler", &outsize::host::reinstall_fault_signal_handler);
   module.def("built_for_torch", [] { return std::string(TORCH_VERSION); });

@@ -106,6 +106,10 @@ Bytes Link::calls(bool write) const {
   return count;
 }
 
+void Link::nobody_works(Nanos nanos) {
+  for (Transfer& transfer : running_) transfer.idle += std::max<Nanos>(nanos, 0);
+}
+
 Nanos Link::next_end() const { return std::min_element(running_.begin(), running_.end(), ends_sooner)->ends; }
 
 Transfer Link::take() {

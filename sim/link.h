@@ -40,6 +40,7 @@ struct Transfer {
   Nanos until_first = 0;  // of its latency, what is left at `seen`
   Bytes left = 0;         // and of its bytes, or of what a slow one takes as long as
   Nanos seen = 0;
+  Nanos idle = 0;         // of its time so far, in which nobody worked
   bool fails = false;
 };
 
@@ -50,6 +51,8 @@ class Link {
   void submit(ExtentId extent, bool write, Urgency urgency, Bytes bytes, Nanos now);
   void promote(ExtentId extent, Urgency urgency);
   bool busy() const { return !running_.empty(); }
+  // Until the next transfer ends nobody works, for so long.
+  void nobody_works(Nanos nanos);
   // When the next transfer ends; only while busy().
   Nanos next_end() const;
   // Takes the transfer that ends next and starts its successor.

@@ -29,6 +29,17 @@ TEST(Link, TakesLatencyPlusBytesOverBandwidth) {
   EXPECT_FALSE(link.busy());
 }
 
+TEST(Link, OnlyWhatRunsIsIdle) {
+  Link link(plain());
+  link.submit(1, false, Urgency::kDemand, 1'000'000, 0);
+  link.submit(2, false, Urgency::kDemand, 1'000'000, 0);  // after the first
+  link.nobody_works(700);
+  link.nobody_works(-5);
+  EXPECT_EQ(link.take().idle, 700);
+  link.nobody_works(30);
+  EXPECT_EQ(link.take().idle, 30);
+}
+
 TEST(Link, BothDirectionsShareTheDisk) {
   Link link(plain());
   link.submit(1, false, Urgency::kDemand, 1'000'000, 0);

@@ -10,6 +10,12 @@ void MoveWork::remove(std::map<Bytes, int>::iterator at) {
   if (--at->second == 0) ranges_.erase(at);
 }
 
+void MoveWork::transferred(const Transfer& transfer) {
+  const Nanos took = transfer.ends - transfer.started, worked = std::max<Nanos>(took - transfer.idle, 0);
+  const auto of_bytes = static_cast<__int128>(costs_.mebibyte) * transfer.bytes / kMiB;
+  owed_ += costs_.transfer + static_cast<Nanos>(took > 0 ? of_bytes * worked / took : of_bytes);
+}
+
 void MoveWork::put(Bytes bytes) {
   if (free_of_charge() || bytes == 0) return;
   ++ranges_[bytes];

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/base/types.h"
+#include "sim/link.h"
 
 namespace outsize::sim {
 
@@ -22,8 +23,8 @@ struct MoveCosts {
   Nanos warm_huge = 0;   // ... or takes what the program gave back to it
   Bytes cold = 0;        // bytes: so many of huge ones are found before they are what was given back; 0: all are found
   Nanos command = 0;   // a read, write or eviction that the program has begun
-  Nanos transfer = 0;  // of I/O threads for a read or write, as far as it is at the program's expense ...
-  Nanos mebibyte = 0;  // ... and for each MiB of it
+  Nanos transfer = 0;  // of I/O threads for a read or write, as far as it is at the program's expense
+  Nanos mebibyte = 0;  // by which a MiB that comes or goes holds up a program that works meanwhile
 };
 
 class MoveWork {
@@ -31,8 +32,8 @@ class MoveWork {
   explicit MoveWork(const MoveCosts& costs) : costs_(costs) {}
 
   void command() { owed_ += costs_.command; }
-  // A read or write has ended.
-  void transferred(Bytes bytes) { owed_ += costs_.transfer + costs_.mebibyte * bytes / kMiB; }
+  // A read or write has ended. While nobody works its bytes hold up nobody.
+  void transferred(const Transfer& transfer);
   // An extent's pages were moved elsewhere, guarded or unguarded.
   void handled(Bytes bytes) { owed_ += of(bytes % kChunkBytes); }
   // Pages that nobody owns any more.

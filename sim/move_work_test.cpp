@@ -67,7 +67,7 @@ TEST(MoveWork, CommandsTransfersAndFreshPagesHaveTheirPrice) {
   MoveWork work({.page = kPage, .fresh = 1000, .fresh_huge = 100, .command = 7, .transfer = 20, .mebibyte = 4});
   work.command();
   EXPECT_EQ(work.owed(), 7);
-  work.transferred(3 * kMiB);
+  work.transferred({.bytes = 3 * kMiB, .started = 1000, .ends = 1100});
   EXPECT_EQ(work.owed(), 20 + 3 * 4);
   work.take(5 * kMiB, kNoLimit);
   EXPECT_EQ(work.owed(), 4 * 100 + 1000);
@@ -178,6 +178,36 @@ TEST(MoveWork, ARunPaysForItsCommandsAndForItsTransfers) {
   EXPECT_GT(transfers, 100);
   EXPECT_GE(busy({.command = 1000}).first - free, (transfers + stats.evictions) * 1000 * 9 / 10);
   EXPECT_GE(busy({.transfer = 1000}).first - free, transfers * 1000 * 9 / 10) << "all but the last few";
+}
+
+TEST(MoveWork, BytesHoldUpOnlyWhoWorks) {
+  MoveWork work({.transfer = 20, .mebibyte = 4});
+  Transfer transfer{.bytes = 3 * kMiB, .started = 1000, .ends = 1100, .idle = 25};
+  work.transferred(transfer);
+  EXPECT_EQ(work.owed(), 20 + 9);
+  transfer.idle = 100;
+  work.transferred(transfer);
+  EXPECT_EQ(work.owed(), 20);
+  transfer.started = transfer.ends;
+  transfer.idle = 0;
+  work.transferred(transfer);
+  EXPECT_EQ(work.owed(), 20 + 12) << "a transfer that takes no time";
+
+  const Program program = training_program({});
+  const auto run = [&](const char* policy, Nanos price) {
+    SimOptions options;
+    options.budget = peak_bytes(program) / 2;
+    options.policy = policy;
+    options.costs.mebibyte = price;
+    const SimResult result = SimDriver(program, options).run();
+    EXPECT_TRUE(result.problems.empty());
+    return result;
+  };
+  constexpr Nanos kPrice = 1000;
+  const SimResult waits = run("ondemand", kPrice), free = run("lookahead", 0), dear = run("lookahead", kPrice);
+  EXPECT_EQ(waits.time, run("ondemand", 0).time) << "what moves while an op waits holds up nobody";
+  EXPECT_GT(dear.time, free.time);
+  EXPECT_LE(dear.time - dear.stall - (free.time - free.stall), (dear.stats.read + dear.stats.written) / kMiB * kPrice);
 }
 
 TEST(MoveWork, WithoutACostNothingIsKept) {

@@ -61,6 +61,7 @@ SimResult SimDriver::run() {
     }
     if (done) break;
     if (link_.busy() && (!ready || link_.next_end() <= threads_[next].time)) {
+      if (!ready) link_.nobody_works(link_.next_end() - now_);
       finish_transfer();
       continue;
     }

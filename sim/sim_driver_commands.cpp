@@ -231,7 +231,7 @@ void SimDriver::finish_transfer() {
   const Transfer transfer = link_.take();
   now_ = std::max(now_, transfer.ends);
   if (timeline_) tell_transfer(transfer);
-  work_.transferred(transfer.bytes);
+  work_.transferred(transfer);
   if (transfer.write) memory_.write_ends(transfer.extent, transfer.fails);
   Input input;
   input.kind = transfer.write ? Input::Kind::kWriteDone : Input::Kind::kReadDone;

@@ -101,6 +101,22 @@ def test_the_limit_is_the_slowest_of_four() -> None:
     assert outcome.limit(plain) is None
 
 
+def test_what_moves_take_of_the_processors_is_a_limit_too() -> None:
+    plain = finished("plain", "plain", [None, 1.0, 1.0] + [2.0] * 5)
+    light = finished("light", "outsize", [None] + [3.0] * 7, budget=5, stats=moved(0.5))
+    heavy = finished("heavy", "outsize", [None] + [3.0] * 7, budget=5, stats=moved(1.5))
+    outcome = outcome_of(plain, light, heavy)
+    assert outcome.limit(light, held_up=True) is None
+    outcome.disk_before = outcome.disk_before | {"moves": {"mib_ns": 25}}  # an older doctor's: of I/O threads alone
+    assert outcome.limit(light, held_up=True) is None
+    half_a_nanosecond_a_byte = {"held_up_mib_ns": MIB // 2}
+    outcome.disk_before = outcome.disk_before | {"moves": half_a_nanosecond_a_byte}
+    assert outcome.limit(light) == (2.0, "compute")
+    assert outcome.limit(light, held_up=True) == (pytest.approx(2.5), "compute")
+    assert outcome.limit(heavy, held_up=True) == (pytest.approx(3.5), "compute")
+    assert any(line.startswith("†") for line in results.footnotes(outcome))
+
+
 def test_losses_are_compared_by_their_bits() -> None:
     plain = finished("plain", "plain", [None], losses=["1.5", "1.25"])
     same = finished("same", "outsize", [None], losses=["1.5", "1.25"])

@@ -129,7 +129,7 @@ def test_what_doctor_measured_of_moves_is_charged(recorded: Path) -> None:
     costs = {
         "cheap": {}, "commands": {"moves": {"command_ns": 3_000_000}},
         "transfers": {"moves": {"transfer_ns": 3_000_000}},
-        "bytes": {"moves": {"mib_ns": 3_000_000}}, "single": {"disk": disk["disk"] | {"single_read": 1_000_000}},
+        "bytes": {"moves": {"held_up_mib_ns": 3_000_000}}, "older": {"moves": {"mib_ns": 3_000_000}}, "single": {"disk": disk["disk"] | {"single_read": 1_000_000}},
         "failed": {"moves": {"error": "the disk is full"}}, "huge": {"moves": {"fresh_huge_mib_ns": 30_000_000}},
         "again": {"moves": {"fresh_huge_mib_ns": 30_000_000, "warm_huge_mib_ns": 1, "cold_bytes": 1}},
     }  # fmt: skip
@@ -140,7 +140,12 @@ def test_what_doctor_measured_of_moves_is_charged(recorded: Path) -> None:
         step[name] = run["step_seconds"]
     assert step["failed"] == step["cheap"]
     assert step["huge"] > step["again"] > 0, step
-    assert all(step[name] > 1.05 * step["cheap"] for name in ("commands", "transfers", "bytes", "single")), step
+    assert all(step[name] > 1.05 * step["cheap"] for name in ("commands", "transfers", "single")), step
+    assert step["bytes"] == step["older"] == step["cheap"], "what moves while its op waits holds up nobody"
+    for name in ("cheap", "bytes", "older"):
+        (run,) = simulated(recorded, "--device", f"{name}.json", "--budget", "50%", "--policy", "lookahead")["runs"]
+        step[name] = run["step_seconds"]
+    assert step["bytes"] == step["older"] > 1.05 * step["cheap"], step
 
 
 def test_an_op_that_does_not_fit_is_told(recorded: Path) -> None:

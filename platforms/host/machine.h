@@ -37,11 +37,10 @@ Result<PageCost> measure_page_cost(Bytes lately_freed);
 
 struct MoveCost {      // nanoseconds of processors, pages apart
   Nanos command = 0;   // of an op's thread, for a read, write or eviction
-  Nanos transfer = 0;  // of the I/O threads, for a read or write ...
-  Nanos mebibyte = 0;  // ... and for each MiB of it
+  Nanos transfer = 0;  // of the I/O threads, for a read or write, its bytes apart
   Nanos wait = 0;      // and what an op waits for a read beyond the time of its bytes: the disk, and waking threads
 };
-// Moves `sample` bytes of each of four sizes, within bounds, between at most 16 MiB of RAM and a spill file of 32 MiB in
+// Moves `sample` bytes of each of two sizes, within bounds, between at most 4 MiB of RAM and a spill file of 8 MiB in
 // `directory`.
 // A session of its own: an error while there is another, and what an earlier one left in this process would be
 // moved too. So in a process of its own.

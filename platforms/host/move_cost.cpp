@@ -15,8 +15,7 @@ namespace {
 
 constexpr int kExtents = 8;  // twice as many as there is room for: every op waits for a read
 constexpr int kRoundsMax = 33, kPairs = 5;
-constexpr Bytes kTiny = 256 * kKiB, kPart = kChunkBytes / 2;    // of small pages (four are the least budget) ...
-constexpr Bytes kSmall = kChunkBytes, kLarge = 2 * kChunkBytes;  // ... and of huge ones, one call of the system each
+constexpr Bytes kTiny = 256 * kKiB, kPart = kChunkBytes / 2;  // of small pages: one call of the system each
 
 Nanos time_of(clockid_t clock) {
   timespec now{};
@@ -136,15 +135,11 @@ Status measure_reads(const std::string& directory, Bytes sample, MoveCost& cost)
 Result<MoveCost> measure_move_cost(const std::string& directory, Bytes sample) {
   MoveCost cost;
   if (Status status = measure_reads(directory, sample, cost); !status) return status.error();
-  constexpr Bytes kSizes[] = {kTiny, kPart, kSmall, kLarge};
-  Nanos transfers[4]{};
-  for (int i = 0; i < 4; ++i) {
-    auto spent = spend(directory, kSizes[i], Access::kWrite, sample);
-    if (!spent) return spent.error();
-    transfers[i] = spent->transfer;
-  }
-  cost.transfer = at_no_bytes(transfers[0], transfers[1]);
-  cost.mebibyte = std::max<Nanos>(transfers[3] - transfers[2], 0) * kMiB / (kLarge - kSmall);
+  auto tiny = spend(directory, kTiny, Access::kWrite, sample);
+  if (!tiny) return tiny.error();
+  auto part = spend(directory, kPart, Access::kWrite, sample);
+  if (!part) return part.error();
+  cost.transfer = at_no_bytes(tiny->transfer, part->transfer);
   return cost;
 }
 

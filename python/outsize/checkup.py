@@ -144,9 +144,12 @@ def _moves(moves: dict[str, Any]) -> list[tuple[str, str]]:
             (
                 "processor time",
                 f"{moves['command_ns'] / 1000:.0f} us of the program a read, write or eviction; of other threads"
-                f" {moves['transfer_ns'] / 1000:.0f} us a transfer, {moves['mib_ns'] / 1000:.0f} us a MiB",
+                f" {moves['transfer_ns'] / 1000:.0f} us a transfer",
             )
         )
+    if "held_up_mib_ns" in moves:
+        per_mib = moves["held_up_mib_ns"] / 1000
+        result.append(("held up", f"a program on all cores, {per_mib:.0f} us for each MiB that is read or written meanwhile"))
     return result
 
 

@@ -17,7 +17,8 @@ PROFILES = {path.stem: path for path in sorted((Path(__file__).parent / "device_
 RATES = ("read", "write", "mixed_read", "mixed_write")
 # Nanoseconds that moving takes beside the disk's time: a small page that moves or is guarded; a MiB of fresh pages,
 # small ones, huge ones, and huge ones again that were given back, which come after so many bytes; a read, write or
-# eviction of the program's thread; and of the I/O threads, a transfer and each MiB.
+# eviction of the program's thread; a transfer of the I/O threads'; and by how much each MiB that comes or goes meanwhile
+# holds up a program that computes on all processors.
 MOVES = (
     "page_ns", "fresh_mib_ns", "fresh_huge_mib_ns", "warm_huge_mib_ns", "cold_bytes",
     "command_ns", "transfer_ns", "mib_ns",
@@ -33,11 +34,12 @@ def measured(disk: dict[str, Any], moves: dict[str, Any]) -> dict[str, Any]:
     """A device without a processor of its own, from what `outsize doctor` says of the disk and of moves."""
     device = {name: int(disk[name]) for name in RATES} | {name: int(disk.get(name, 0)) for name in SINGLE}
     device["latency_ns"] = int(disk.get("latency_ns", moves.get("wait_ns", LATENCY_NS)))
-    return device | {name: int(moves.get(name, 0)) for name in MOVES}
+    known = {"mib_ns": moves.get("held_up_mib_ns", 0)} | moves  # an older `outsize doctor` tells of I/O threads' own time
+    return device | {name: int(known.get(name, 0)) for name in MOVES}
 
 
 def at_the_programs_expense(device: dict[str, Any], meta: str) -> dict[str, Any]:
-    """I/O threads take processors from a program as far as it keeps them busy: with fewer threads than there are
+    """Transfers take processors from a program as far as it keeps them busy: with fewer threads than there are
     cores, the less. `meta` is the trace's; all of it where that does not say."""
     recorded = meta_of(meta)
     threads, cores = recorded.get("threads"), recorded.get("cores")

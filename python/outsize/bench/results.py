@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 from outsize import machine
 from outsize.bench.runner import Run, ample
-from outsize.units import format_bytes
+from outsize.units import MIB, format_bytes
 
 
 @dataclass
@@ -94,8 +94,9 @@ class Outcome:
             return None
         return reference
 
-    def limit(self, run: Run) -> tuple[float, str] | None:
-        """max(compute, down/W, up/R, (down+up)/mixed), with the bytes that were in fact moved."""
+    def limit(self, run: Run, held_up: bool = False) -> tuple[float, str] | None:
+        """max(compute, down/W, up/R, (down+up)/mixed), with the bytes that were in fact moved. `held_up`: to compute
+        is added what these bytes take of the processors, as `outsize doctor` measures it; None where it did not."""
         plain = self.median(self.plain) if self.plain else None
         up, down = self.per_step(run, "read_bytes"), self.per_step(run, "write_bytes")
         disks = [disk for disk in (self.disk_before, self.disk_after) if "read" in disk]
@@ -105,6 +106,11 @@ class Outcome:
         def rate(*names: str) -> float:
             return float(sum(disk[name] for disk in disks for name in names)) / len(disks)
 
+        if held_up:
+            of_a_mib = [moves["held_up_mib_ns"] for disk in disks if "held_up_mib_ns" in (moves := disk.get("moves", {}))]
+            if not of_a_mib:
+                return None
+            plain += (up + down) / MIB * statistics.mean(of_a_mib) / 1e9
         bounds = [
             (plain, "compute"),
             (down / rate("write"), "disk writes"),
@@ -128,7 +134,7 @@ class Outcome:
         }
 
     def _run_json(self, run: Run) -> dict[str, Any]:
-        limit = self.limit(run)
+        limit, held_up = self.limit(run), self.limit(run, held_up=True)
         return {
             "label": run.label,
             "mode": run.mode,
@@ -151,13 +157,14 @@ class Outcome:
             "stall_seconds_per_step": self.per_step(run, "stall_seconds"),
             "limit_seconds_with_measured_bytes": limit[0] if limit else None,
             "limit_bound_by": limit[1] if limit else None,
+            "limit_seconds_with_processors_held_up": held_up[0] if held_up else None,
             "stats": run.stats[-1] if run.stats else {},
         }
 
 
 COLUMNS = (
     "run", "budget", "peak", "peak RSS", "step", "÷ plain", "up/step", "down/step", "stall/step",
-    "÷ limit*", "predicted", "losses equal",
+    "÷ limit*", "÷ limit†", "predicted", "losses equal",
 )  # fmt: skip
 
 
@@ -165,7 +172,7 @@ def cells(outcome: Outcome, run: Run) -> list[str]:
     """One row of the table."""
     up, down = outcome.per_step(run, "read_bytes"), outcome.per_step(run, "write_bytes")
     stall, median = outcome.per_step(run, "stall_seconds"), outcome.median(run)
-    ratio, limit = outcome.ratio(run), outcome.limit(run)
+    ratio, limit, held_up = outcome.ratio(run), outcome.limit(run), outcome.limit(run, held_up=True)
     held = run.stats[-1].get("resident_peak") if run.stats else None
     if held is None and run is outcome.plain and outcome.peak_tensor_bytes:
         held = outcome.peak_tensor_bytes
@@ -181,6 +188,7 @@ def cells(outcome: Outcome, run: Run) -> list[str]:
         format_bytes(down) if down is not None else "-",
         f"{stall:.2f} s" if stall is not None else "-",
         f"{median / limit[0]:.2f} ({limit[1]})" if limit and median else "-",
+        f"{median / held_up[0]:.2f}" if held_up and median else "-",
         _predicted(run, outcome.prediction_error(run), outcome.drift_free_error(run)),
         equal,
     ]
@@ -235,6 +243,14 @@ def footnotes(outcome: Outcome) -> list[str]:
         lines.append(
             "* limit: max(plain's step, down ÷ write, up ÷ read, both ÷ mixed bandwidth) with the"
             " bytes that were in fact moved, not the fewest that an omniscient planner would move."
+        )
+    disks = (outcome.disk_before, outcome.disk_after)
+    all_moves = [disk.get("moves", {}) for disk in disks]
+    of_a_mib = [f"{moves['held_up_mib_ns'] / 1000:.0f}" for moves in all_moves if "held_up_mib_ns" in moves]
+    if of_a_mib and any(outcome.limit(run, held_up=True) for run in outcome.runs):
+        lines.append(
+            f"† the same, with plain's step longer by {' and '.join(of_a_mib)} us for each MiB moved (before and after): by so"
+            " much a program on all cores is held up."
         )
     if any(run.predicted_seconds for run in outcome.runs):
         lines.append("predicted: simulated before any of these ran, from a trace with room for all and the disk before.")

@@ -1,0 +1,114 @@
+#include "platforms/host/disk_probe.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+
+#include "platforms/host/machine_error.h"
+
+namespace outsize::host {
+namespace {
+
+constexpr int kThreads = 4;
+
+}  // namespace
+
+DiskProbe::DiskProbe(int fd, char* memory)
+    : fd_(fd), memory_(memory), pool_(IoPool::create(kThreads, [this](const IoResult& result) { next(result); })) {}
+
+// Lane n works for part n % parts. Under the mutex.
+void DiskProbe::submit(std::size_t lane) {
+  const std::size_t index = lane % parts_.size();
+  const Part& part = parts_[index];
+  if (ending_ || asked_[index] >= part.slot->bytes) {
+    // The first part to run out ends the measurement: what the others did alone would not count.
+    ending_ = true;
+    --busy_;
+    all_done_.notify_all();
+    return;
+  }
+  IoRequest request;
+  request.kind = part.kind;
+  request.urgency = IoRequest::Urgency::kDemand;  // one queue for both kinds
+  request.fd = fd_;
+  request.offset = part.slot->offset + asked_[index];
+  request.memory = memory_ + static_cast<Bytes>(lane) * kTransfer;
+  request.bytes = kTransfer;
+  request.token = lane;
+  asked_[index] += kTransfer;
+  pool_->submit(request);
+}
+
+void DiskProbe::next(const IoResult& result) {
+  const std::lock_guard lock(mutex_);
+  if (result.status) {
+    moved_[result.token % parts_.size()] += kTransfer;
+  } else {
+    if (status_) status_ = result.status;
+    ending_ = true;
+  }
+  submit(result.token);
+}
+
+Result<std::vector<Bytes>> DiskProbe::run(const std::vector<Part>& parts, std::size_t lanes) {
+  std::unique_lock lock(mutex_);
+  parts_ = parts;
+  asked_.assign(parts.size(), 0);
+  moved_.assign(parts.size(), 0);
+  ending_ = false;
+  status_ = {};
+  busy_ = parts.size() * lanes;
+  const auto start = std::chrono::steady_clock::now();
+  for (std::size_t lane = 0; lane < parts.size() * lanes; ++lane) submit(lane);
+  all_done_.wait(lock, [this] { return busy_ == 0; });
+  if (!status_) return status_.error();
+  const double seconds =
+      std::max(1e-9, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  std::vector<Bytes> speeds;
+  for (const Bytes moved : moved_) speeds.push_back(static_cast<Bytes>(static_cast<double>(moved) / seconds));
+  return speeds;
+}
+
+ProbeMemory::ProbeMemory(Bytes size)
+    : bytes(static_cast<std::size_t>(size)),
+      address(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+  if (address == MAP_FAILED) {
+    error = errno;
+    return;
+  }
+  std::uint64_t state = 0x9e3779b97f4a7c15ULL;
+  auto* const words = static_cast<std::uint64_t*>(address);
+  for (std::uint64_t* word = words; word != words + bytes / 8; ++word) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    *word = state;
+  }
+}
+
+ProbeMemory::~ProbeMemory() {
+  if (address != MAP_FAILED) munmap(address, bytes);
+}
+
+Result<std::unique_ptr<DiskLoad>> DiskLoad::create(const std::string& directory, Bytes bytes) {
+  auto file = SpillFile::create({directory, 0});
+  if (!file) return file.error();
+  auto slot = (*file)->allocate(round_up(std::max(bytes, kLeast), kLeast));
+  if (!slot) return slot.error();
+  std::unique_ptr<DiskLoad> load(new DiskLoad(std::move(*file)));
+  if (load->memory_.address == MAP_FAILED) return os_error(ErrorCode::kInternal, "mmap", load->memory_.error);
+  load->slot_ = std::move(*slot);
+  if (Status written = load->move(IoRequest::Kind::kWrite); !written) return written.error();
+  return load;
+}
+
+Status DiskLoad::move(IoRequest::Kind kind) {
+  auto rates = probe_.run({{kind, &slot_}});
+  if (!rates) return rates.error();
+  return {};
+}
+
+}  // namespace outsize::host

@@ -1,0 +1,79 @@
+// Moves slots of a spill file through a pool of threads and measures how long that takes: for who measures a disk.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/base/types.h"
+#include "platforms/host/io_pool.h"
+#include "platforms/host/spill_file.h"
+
+namespace outsize::host {
+
+class DiskProbe {
+ public:
+  static constexpr Bytes kTransfer = 4 * kMiB;
+  static constexpr std::size_t kLanes = 4;  // transfers of one part under way at once
+  struct Part {
+    IoRequest::Kind kind;
+    const Slot* slot;  // of whole transfers, in one run
+  };
+  // `memory`: kTransfer bytes for every lane of every part.
+  DiskProbe(int fd, char* memory);
+  // Bytes a second of every part, all of them under way together until the first ends.
+  Result<std::vector<Bytes>> run(const std::vector<Part>& parts, std::size_t lanes = kLanes);
+
+ private:
+  void submit(std::size_t lane);
+  void next(const IoResult& result);
+
+  const int fd_;
+  char* const memory_;
+  std::mutex mutex_;
+  std::condition_variable all_done_;
+  std::vector<Part> parts_;
+  std::vector<Bytes> asked_, moved_;  // of each part
+  bool ending_ = false;
+  std::size_t busy_ = 0;              // lanes
+  Status status_;
+  std::unique_ptr<IoPool> pool_;      // last: its threads use the rest
+};
+
+// Memory to move: not zeros, as some disks and file systems are faster with those.
+struct ProbeMemory {
+  explicit ProbeMemory(Bytes size);
+  ~ProbeMemory();
+  ProbeMemory(const ProbeMemory&) = delete;
+  ProbeMemory& operator=(const ProbeMemory&) = delete;
+  std::size_t bytes;
+  void* address;  // MAP_FAILED where there is none, and then
+  int error = 0;  // errno
+};
+
+// Reads or writes the same bytes of a spill file whenever it is asked: for who measures what that does to a program that
+// computes meanwhile. For one thread at a time.
+class DiskLoad {
+ public:
+  static constexpr Bytes kLeast = static_cast<Bytes>(DiskProbe::kLanes) * DiskProbe::kTransfer;
+  // Writes `bytes`, rounded up to kLeast, to a new file in `directory`, as what never was written is read without a disk.
+  static Result<std::unique_ptr<DiskLoad>> create(const std::string& directory, Bytes bytes);
+  // All of them once.
+  Status move(IoRequest::Kind kind);
+  Bytes bytes() const { return slot_.bytes; }
+
+ private:
+  explicit DiskLoad(std::unique_ptr<SpillFile> file)
+      : file_(std::move(file)), memory_(kLeast), probe_(file_->fd(), static_cast<char*>(memory_.address)) {}
+
+  std::unique_ptr<SpillFile> file_;
+  Slot slot_;
+  ProbeMemory memory_;
+  DiskProbe probe_;  // last: its threads use the rest
+};
+
+}  // namespace outsize::host
