@@ -114,7 +114,7 @@ TEST(Foresight, AnOracleIsSurprisedByNothing) {
     EXPECT_GT(known.stats.read, 0);
     EXPECT_LE(known.stats.demanded * 50, known.stats.read) << "at " << percent << " %";
     EXPECT_LE(known.stats.read * 100, best.read * 140) << "at " << percent << " %";
-    EXPECT_LE(known.stall * 20, learned.stall) << "at " << percent << " %";
+    EXPECT_LE(known.stall * 10, learned.stall) << "at " << percent << " %";
   }
 }
 

@@ -50,7 +50,7 @@ class AheadPlanner : public Planner {
     Nanos read_margin, write_margin;
     Nanos read_factor, write_factor;  // of the transfers' own time
   };
-  static constexpr Pace kRelaxed{30'000'000, 30'000'000, 100'000'000, 4, 8};
+  static constexpr Pace kRelaxed{30'000'000, 30'000'000, 30'000'000, 4, 2};
   static constexpr Pace kPressed{10'000'000, 10'000'000, 10'000'000, 2, 2};  // the link is the wall
   struct Draft {  // what one plan has taken so far
     explicit Draft(const PlanState& at, std::vector<Decision>& decisions)

@@ -148,9 +148,9 @@ TEST_F(Lookahead, ChangedBytesAreWrittenBeforeTheyMustLeave) {
   changed_at(1, 500);
   changed_at(2, 400);
   table_[2].write_pins = 1;
-  prophet_.birth_at = prophet_.now + 60;
+  prophet_.birth_at = prophet_.now + 40;
   prophet_.birth_bytes = 10 * kMiB;
-  absent_at(3, 70);  // whatever is foreseen behind the birth carries its demand
+  absent_at(3, 45);  // whatever is foreseen behind the birth carries its demand
   table_[3].bytes = 1;
   EXPECT_EQ(plan(), "write:1");
   table_[1].below = Below::kValid;
@@ -236,15 +236,15 @@ TEST_F(Lookahead, OnAFastLinkOnlyBirthsAboutToComeAreLeftRoom) {
 
 TEST_F(Lookahead, OnAFastLinkChangedBytesAreWrittenShortlyBeforeTheyMustLeave) {
   changed_at(1, 500);
-  prophet_.birth_at = prophet_.now + 50;
+  prophet_.birth_at = prophet_.now + 40;
   prophet_.birth_bytes = 10 * kMiB;
-  absent_at(3, 60);  // whatever is foreseen behind the birth carries its demand
+  absent_at(3, 45);  // whatever is foreseen behind the birth carries its demand
   table_[3].bytes = 1;
   state_.read_rate = 25'000'000'000;
-  EXPECT_EQ(plan(), "write:1") << "100 ms and eight times 10";
+  EXPECT_EQ(plan(), "write:1") << "30 ms and twice 10";
   state_.write_rate = 25'000'000'000;
-  EXPECT_EQ(plan(), "") << "2.7 ms and eight times 0.4";
-  prophet_.now += 55;
+  EXPECT_EQ(plan(), "") << "2.7 ms and twice 0.4";
+  prophet_.now += 42;
   EXPECT_EQ(plan(), "write:1");
 }
 
