@@ -1,5 +1,5 @@
 // What moving extents costs the program beside the disk's time, as `outsize doctor` measures it: its own commands,
-// the processors that I/O threads take from it, and pages: small ones are looked at one by one when they move or
+// what transfers take of the processors, and pages: small ones are looked at one by one when they move or
 // are guarded, huge ones cost next to nothing. With a model of the live driver's page pool
 // (platforms/host/page_pool.h): what is born or comes takes pages as they lie where there are such, and pays for
 // those that have to be put together. Huge pages that the program gave back come again, no more of them than it gave. What
@@ -23,7 +23,7 @@ struct MoveCosts {
   Nanos warm_huge = 0;   // ... or takes what the program gave back to it
   Bytes cold = 0;        // bytes: so many of huge ones are found before they are what was given back; 0: all are found
   Nanos command = 0;   // a read, write or eviction that the program has begun
-  Nanos transfer = 0;  // of I/O threads for a read or write, as far as it is at the program's expense
+  Nanos transfer = 0;  // of I/O threads for a read or write, as far as it is at the program's expense; also while it waits
   Nanos mebibyte = 0;  // by which a MiB that comes or goes holds up a program that works meanwhile
 };
 

@@ -150,6 +150,8 @@ def _moves(moves: dict[str, Any]) -> list[tuple[str, str]]:
     if "held_up_mib_ns" in moves:
         per_mib = moves["held_up_mib_ns"] / 1000
         result.append(("held up", f"a program on all cores, {per_mib:.0f} us for each MiB that is read or written meanwhile"))
+    elif "held_up_error" in moves:
+        result.append(("held up", f"not measured: {moves['held_up_error']}"))
     return result
 
 

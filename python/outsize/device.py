@@ -34,7 +34,8 @@ def measured(disk: dict[str, Any], moves: dict[str, Any]) -> dict[str, Any]:
     """A device without a processor of its own, from what `outsize doctor` says of the disk and of moves."""
     device = {name: int(disk[name]) for name in RATES} | {name: int(disk.get(name, 0)) for name in SINGLE}
     device["latency_ns"] = int(disk.get("latency_ns", moves.get("wait_ns", LATENCY_NS)))
-    known = {"mib_ns": moves.get("held_up_mib_ns", 0)} | moves  # an older `outsize doctor` tells of I/O threads' own time
+    # An older `outsize doctor` tells of what I/O threads take by their own account.
+    known = moves | {"mib_ns": moves.get("held_up_mib_ns", moves.get("mib_ns", 0))}
     return device | {name: int(known.get(name, 0)) for name in MOVES}
 
 

@@ -5,7 +5,6 @@ A process of its own, for that takes a session: tensors of an earlier one would 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import statistics
 import sys
@@ -100,9 +99,11 @@ def main(directory: str, sample: str) -> None:
     except Exception as error:  # whatever it is: whoever asked has a disk and pages to tell of
         found = {"error": str(error)}
     else:
-        with contextlib.suppress(Exception):  # what was found is told without it
+        try:
             load = core.DiskLoad(directory, min(int(sample) // ROUNDS, MOST))
             found["held_up_mib_ns"] = held_up(load, _multiplication())
+        except Exception as error:  # what else was found is told without it
+            found["held_up_error"] = str(error)
     print(json.dumps(found))
 
 

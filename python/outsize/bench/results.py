@@ -249,8 +249,9 @@ def footnotes(outcome: Outcome) -> list[str]:
     of_a_mib = [f"{moves['held_up_mib_ns'] / 1000:.0f}" for moves in all_moves if "held_up_mib_ns" in moves]
     if of_a_mib and any(outcome.limit(run, held_up=True) for run in outcome.runs):
         lines.append(
-            f"† the same, with plain's step longer by {' and '.join(of_a_mib)} us for each MiB moved (before and after): by so"
-            " much a program on all cores is held up."
+            f"† the same, with plain's step longer by {' and '.join(of_a_mib)} us for each MiB moved, as measured"
+            f"{' before and after' if len(of_a_mib) > 1 else ''}: by so much a program on all cores is held up. Bytes that"
+            " moved while ops waited count, too."
         )
     if any(run.predicted_seconds for run in outcome.runs):
         lines.append("predicted: simulated before any of these ran, from a trace with room for all and the disk before.")
