@@ -393,6 +393,7 @@ def test_doctor_says_what_the_machine_offers(run_outsize, tmp_path: Path) -> Non
     assert (found["moves"]["page_ns"] > 0) == (found["faults"]["userfaultfd"] and found["faults"]["write_protect"])
     assert found["moves"]["command_ns"] > 0 and found["moves"]["transfer_ns"] >= 0
     assert 0 <= found["moves"]["held_up_mib_ns"] < 1e9
+    assert found["moves"]["transfer_ns"] + found["moves"]["held_up_mib_ns"] > 0
     if found["moves"]["page_ns"] > 0:
         assert found["moves"]["warm_huge_mib_ns"] > 0 and found["moves"]["cold_bytes"] > 0
     spoken = run_outsize("doctor", "--sample", "8MiB", "--spill-dir", "/var/tmp").stdout

@@ -129,7 +129,8 @@ def test_what_doctor_measured_of_moves_is_charged(recorded: Path) -> None:
     costs = {
         "cheap": {}, "commands": {"moves": {"command_ns": 3_000_000}},
         "transfers": {"moves": {"transfer_ns": 3_000_000}},
-        "bytes": {"moves": {"held_up_mib_ns": 3_000_000}}, "older": {"moves": {"mib_ns": 3_000_000}}, "single": {"disk": disk["disk"] | {"single_read": 1_000_000}},
+        "bytes": {"moves": {"held_up_mib_ns": 3_000_000}}, "older": {"moves": {"mib_ns": 3_000_000}},
+        "single": {"disk": disk["disk"] | {"single_read": 1_000_000}},
         "failed": {"moves": {"error": "the disk is full"}}, "huge": {"moves": {"fresh_huge_mib_ns": 30_000_000}},
         "again": {"moves": {"fresh_huge_mib_ns": 30_000_000, "warm_huge_mib_ns": 1, "cold_bytes": 1}},
     }  # fmt: skip

@@ -1,5 +1,5 @@
 // What the tests of the I/O pool share: page-aligned memory, a file without a name, and a pool whose
-// results are remembered in order.
+// results are remembered in order; and the system's account of bytes.
 #pragma once
 
 #include <fcntl.h>
@@ -11,6 +11,8 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,6 +26,15 @@ namespace outsize::host {
 
 using Kind = IoRequest::Kind;
 using Urgency = IoRequest::Urgency;
+
+// The number after `key` in a file of lines "key: number"; -1 where there is none.
+inline long long number_in(const std::filesystem::path& file, const std::string& key) {
+  std::ifstream lines(file);
+  for (std::string word, value; lines >> word >> value;) {
+    if (word == key) return static_cast<long long>(std::strtoull(value.c_str(), nullptr, 10));
+  }
+  return -1;
+}
 
 class Memory {
  public:

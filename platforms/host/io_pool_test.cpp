@@ -197,14 +197,6 @@ std::vector<std::filesystem::path> pool_threads() {
   }
   return found;
 }
-// The number after `key` in a file of lines "key: number"; -1 where there is none.
-long long number_in(const std::filesystem::path& file, const std::string& key) {
-  std::ifstream lines(file);
-  for (std::string word, value; lines >> word >> value;) {
-    if (word == key) return static_cast<long long>(std::strtoull(value.c_str(), nullptr, 10));
-  }
-  return -1;
-}
 
 TEST_F(IoPoolTest, OneLargeTransferUsesSeveralThreads) {
   start(4);

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "platforms/host/disk_probe.h"
 #include "platforms/host/machine_cgroup.h"
 
 namespace outsize::host {
@@ -128,29 +127,6 @@ TEST(Machine, MeasuresWhatAMoveCosts) {
   EXPECT_GT(cost->command, 0);
   EXPECT_GE(cost->transfer, 0);
   EXPECT_FALSE(measure_move_cost("/no/such/place", kMiB).ok());
-}
-
-// Bytes that this process has read or written with calls of the system.
-Bytes called(const std::string& which) {
-  std::ifstream file("/proc/self/io");
-  Bytes bytes = 0;
-  for (std::string key; file >> key >> bytes;) {
-    if (key == which) return bytes;
-  }
-  return -1;
-}
-
-TEST(DiskLoad, MovesTheSameBytesAgainAndAgain) {
-  auto load = DiskLoad::create("/var/tmp", DiskLoad::kLeast + 1);
-  ASSERT_TRUE(load.ok()) << load.error().message();
-  EXPECT_EQ((*load)->bytes(), 2 * DiskLoad::kLeast);
-  EXPECT_FALSE(DiskLoad::create("/no/such/place", kMiB).ok());
-  if (called("rchar:") < 0) GTEST_SKIP() << "no I/O accounting here";
-  for (const bool write : {false, true, false}) {
-    const Bytes before = called(write ? "wchar:" : "rchar:");
-    EXPECT_TRUE((*load)->move(write ? IoRequest::Kind::kWrite : IoRequest::Kind::kRead));
-    EXPECT_GE(called(write ? "wchar:" : "rchar:") - before, (*load)->bytes());
-  }
 }
 
 TEST(Machine, FaultSupportGivesAReasonWhereItLacks) {

@@ -94,6 +94,12 @@ class Outcome:
             return None
         return reference
 
+    @property
+    def held_up_mib_ns(self) -> list[int]:
+        """By how much each MiB that moves holds up a program on all cores, before and after, as far as it is known."""
+        measured = [disk.get("moves", {}) for disk in (self.disk_before, self.disk_after)]
+        return [moves["held_up_mib_ns"] for moves in measured if "held_up_mib_ns" in moves]
+
     def limit(self, run: Run, held_up: bool = False) -> tuple[float, str] | None:
         """max(compute, down/W, up/R, (down+up)/mixed), with the bytes that were in fact moved. `held_up`: to compute
         is added what these bytes take of the processors, as `outsize doctor` measures it; None where it did not."""
@@ -107,10 +113,9 @@ class Outcome:
             return float(sum(disk[name] for disk in disks for name in names)) / len(disks)
 
         if held_up:
-            of_a_mib = [moves["held_up_mib_ns"] for disk in disks if "held_up_mib_ns" in (moves := disk.get("moves", {}))]
-            if not of_a_mib:
+            if not self.held_up_mib_ns:
                 return None
-            plain += (up + down) / MIB * statistics.mean(of_a_mib) / 1e9
+            plain += (up + down) / MIB * statistics.mean(self.held_up_mib_ns) / 1e9
         bounds = [
             (plain, "compute"),
             (down / rate("write"), "disk writes"),
@@ -244,10 +249,8 @@ def footnotes(outcome: Outcome) -> list[str]:
             "* limit: max(plain's step, down ÷ write, up ÷ read, both ÷ mixed bandwidth) with the"
             " bytes that were in fact moved, not the fewest that an omniscient planner would move."
         )
-    disks = (outcome.disk_before, outcome.disk_after)
-    all_moves = [disk.get("moves", {}) for disk in disks]
-    of_a_mib = [f"{moves['held_up_mib_ns'] / 1000:.0f}" for moves in all_moves if "held_up_mib_ns" in moves]
-    if of_a_mib and any(outcome.limit(run, held_up=True) for run in outcome.runs):
+    if any(outcome.limit(run, held_up=True) for run in outcome.runs):
+        of_a_mib = [f"{nanos / 1000:.0f}" for nanos in outcome.held_up_mib_ns]
         lines.append(
             f"† the same, with plain's step longer by {' and '.join(of_a_mib)} us for each MiB moved, as measured"
             f"{' before and after' if len(of_a_mib) > 1 else ''}: by so much a program on all cores is held up. Bytes that"
