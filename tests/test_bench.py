@@ -117,6 +117,26 @@ def test_what_moves_take_of_the_processors_is_a_limit_too() -> None:
     assert any(line.startswith("†") for line in results.footnotes(outcome))
 
 
+def test_what_no_planner_does_without_is_a_limit_where_a_trace_tells_it() -> None:
+    plain = finished("plain", "plain", [None, 1.0, 1.0] + [2.0] * 5)
+    light = finished("light", "outsize", [None] + [3.0] * 7, budget=5, stats=moved(0.5))
+    heavy = finished("heavy", "outsize", [None] + [3.0] * 7, budget=5, stats=moved(1.5))
+    outcome = outcome_of(plain, light, heavy)
+    assert outcome.limit_with_waits(light) is None
+    assert not any(line.startswith("‡") for line in results.footnotes(outcome))
+    light.least_wait = heavy.least_wait = (2.5, 0.5)
+    assert outcome.mean(plain) == pytest.approx(2.0)
+    assert outcome.limit_with_waits(light) == pytest.approx(2.5)
+    assert outcome.limit_with_waits(heavy) == pytest.approx(3.0), "the disk's time for all that moved is more"
+    light.least_wait = (1.8, 0.5)
+    assert outcome.limit_with_waits(light) == pytest.approx(2.3), "slower ops hide some of the wait"
+    light.least_wait = (0.5, 0.5)
+    assert outcome.limit_with_waits(light) == pytest.approx(2.0), "or all of it"
+    light.least_wait = (2.5, 0.5)
+    assert results.cells(outcome, light)[results.COLUMNS.index("÷ limit‡")] == "1.20"
+    assert any(line.startswith("‡") for line in results.footnotes(outcome))
+
+
 def test_losses_are_compared_by_their_bits() -> None:
     plain = finished("plain", "plain", [None], losses=["1.5", "1.25"])
     same = finished("same", "outsize", [None], losses=["1.5", "1.25"])
@@ -182,6 +202,8 @@ def test_predictions_are_written_before_anything_runs(
     assert any("Recorded with room for all: " in note for note in stored[0]["notes"])
     assert ours["step_seconds"] == [] and len(ours["predicted_steps"]) == 2
     assert min(ours["predicted_steps"]) <= ours["predicted_step_seconds"] <= max(ours["predicted_steps"])
+    done = json.loads((tmp_path / "b.json").read_text())["runs"]
+    assert done[0]["least_wait_seconds"] is None and done[1]["least_wait_seconds"] >= 0, "after all has run"
 
 
 def test_an_oracle_is_told_a_recording_made_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from outsize.simulate import load
 from support.launch import MIB
 from support.recorded import SLOW, outsize, record_into
 
@@ -51,6 +52,17 @@ def test_the_disk_and_the_budget_say_how_long_it_takes(recorded: Path) -> None:
     slow = runs["slow"]["50%"]
     at_least = (slow["read_bytes"] + slow["write_bytes"]) / 1e8  # both ways at once at half the pace
     assert slow["time_ns"] / 1e9 >= at_least / 2
+
+
+def test_what_no_planner_can_do_without_is_known(recorded: Path) -> None:
+    program = load().TraceProgram(str(recorded / "run.trace"))
+    slow = {name: 10**8 for name in ("read", "write", "mixed_read", "mixed_write")} | {"latency_ns": 0}
+    room, half = (program.window_limit(budget, slow) for budget in (program.peak, program.peak // 2))
+    assert room and half and room["steps"] == half["steps"] == program.steps - 1
+    assert room["least_ns"] == room["compute_ns"] == half["compute_ns"] < half["least_ns"]
+    last = program.window_limit(program.peak // 2, slow, program.steps - 1)
+    assert last and last["steps"] == 1 and last["compute_ns"] < half["compute_ns"]
+    assert program.window_limit(program.peak // 2, slow, program.steps) is None
 
 
 def test_what_was_prefetched_was_used_or_not_or_waits(recorded: Path) -> None:

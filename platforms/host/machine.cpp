@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "platforms/host/disk_probe.h"
 #include "platforms/host/machine_cgroup.h"
@@ -19,6 +20,24 @@ namespace {
 
 constexpr Bytes kSingle = 256 * kMiB;  // enough for one lane
 constexpr Bytes kMaxParts = 2;
+
+// Bytes a second read from one half while the other is written, and then the other way round: of both together.
+Result<std::pair<Bytes, Bytes>> measure_mixed(DiskProbe& probe, const Slot& slot) {
+  Slot low = slot, high = slot;
+  low.bytes = high.bytes = slot.bytes / 2;
+  high.offset += low.bytes;
+  double seconds = 0, read = 0, written = 0;
+  for (const auto& [from, to] : {std::pair(&low, &high), std::pair(&high, &low)}) {
+    auto rates = probe.run({{IoRequest::Kind::kRead, from}, {IoRequest::Kind::kWrite, to}});
+    if (!rates) return rates.error();
+    const auto reads = static_cast<double>(rates.value()[0]), writes = static_cast<double>(rates.value()[1]);
+    const double took = static_cast<double>(low.bytes) / std::max({reads, writes, 1.0});  // until one half was through
+    seconds += took;
+    read += reads * took;
+    written += writes * took;
+  }
+  return std::pair(static_cast<Bytes>(read / seconds), static_cast<Bytes>(written / seconds));
+}
 
 }  // namespace
 
@@ -40,30 +59,28 @@ MemoryLimits memory_limits() {
 }
 
 Result<DiskBandwidth> measure_disk(const std::string& directory, Bytes sample) {
-  // Every lane has something to do.
-  sample = round_up(std::max(sample, DiskLoad::kLeast), DiskProbe::kTransfer);
+  // Every lane of either half has something to do.
+  sample = round_up(std::max(sample, 2 * DiskLoad::kLeast), 2 * DiskProbe::kTransfer);
   auto file = SpillFile::create({directory, 0});
   if (!file) return file.error();
-  auto first = (*file)->allocate(sample);
-  if (!first) return first.error();
-  auto second = (*file)->allocate(sample);
-  if (!second) return second.error();
+  auto slot = (*file)->allocate(sample);
+  if (!slot) return slot.error();
   const ProbeMemory memory(kMaxParts * DiskLoad::kLeast);
   if (memory.address == MAP_FAILED) return os_error(ErrorCode::kInternal, "mmap", memory.error);
 
   DiskProbe probe((*file)->fd(), static_cast<char*>(memory.address));
-  const DiskProbe::Part read_first{IoRequest::Kind::kRead, &*first};
-  const DiskProbe::Part write_first{IoRequest::Kind::kWrite, &*first};
-  const DiskProbe::Part write_second{IoRequest::Kind::kWrite, &*second};
-  // The first writing of reserved space also costs the file system its bookkeeping, as it does in
-  // a run; what was reserved and never written would read as zeros without touching the disk.
-  auto write = probe.run({write_first});
+  const DiskProbe::Part read_all{IoRequest::Kind::kRead, &*slot}, write_all{IoRequest::Kind::kWrite, &*slot};
+  // Written before it is measured: the first writing of reserved space costs the file system its bookkeeping, and a
+  // virtual machine's host as well, and a run writes the same slots again and again. What was never written would also
+  // read as zeros without touching the disk.
+  if (auto first = probe.run({write_all}); !first) return first.error();
+  auto write = probe.run({write_all});
   if (!write) return write.error();
-  auto read = probe.run({read_first});
+  auto read = probe.run({read_all});
   if (!read) return read.error();
-  auto mixed = probe.run({read_first, write_second});
+  auto mixed = measure_mixed(probe, *slot);
   if (!mixed) return mixed.error();
-  Slot part = *first;
+  Slot part = *slot;
   part.bytes = std::min(sample, kSingle);
   auto single_read = probe.run({{IoRequest::Kind::kRead, &part}}, 1);
   if (!single_read) return single_read.error();
@@ -73,8 +90,8 @@ Result<DiskBandwidth> measure_disk(const std::string& directory, Bytes sample) {
   speed.sample = sample;
   speed.write = write.value()[0];
   speed.read = read.value()[0];
-  speed.mixed_read = mixed.value()[0];
-  speed.mixed_write = mixed.value()[1];
+  speed.mixed_read = mixed->first;
+  speed.mixed_write = mixed->second;
   speed.single_read = single_read.value()[0];
   speed.single_write = single_write.value()[0];
   return speed;

@@ -18,6 +18,7 @@
 #include "sim/sim_driver.h"
 #include "sim/trace_program.h"
 #include "sim/uvm/machine.h"
+#include "sim/window_limit.h"
 
 namespace py = pybind11;
 
@@ -227,6 +228,20 @@ py::object fewest(const Recorded& self, Bytes budget) {
   return steps;
 }
 
+// None where threads keep rows of their own, or there is no later step.
+py::object window_limit_of(const Recorded& self, Bytes budget, const py::dict& device, std::size_t after_step) {
+  const Program& program = self.extents().program;
+  if (program.threads.size() > 1) return py::none();
+  const LinkOptions link = link_of(device);
+  const WindowLimit limit = without_gil([&] { return window_limit(program, budget, link, after_step, interrupted); });
+  if (limit.steps == 0) return py::none();
+  py::dict answer;
+  answer["least_ns"] = limit.least;
+  answer["compute_ns"] = limit.compute;
+  answer["steps"] = limit.steps;
+  return answer;
+}
+
 py::dict learn(PilotTraining& self, const Recorded& trace, unsigned held_out) {
   const Taught taught = without_gil([&] { return self.learn(trace.extents().program, held_out, interrupted); });
   py::dict answer;
@@ -271,7 +286,8 @@ void bind_trace_runs(py::module_& module) {
       .def("run", &run, py::arg("policy"), py::arg("budget"), py::arg("device"), py::kw_only(),
            py::arg("spill_limit") = 0, py::arg("judge") = false, py::arg("timeline") = py::none(), py::arg("pilot") = py::none())
       .def_property_readonly("names", &names)
-      .def("fewest", &fewest, py::arg("budget"));
+      .def("fewest", &fewest, py::arg("budget"))
+      .def("window_limit", &window_limit_of, py::arg("budget"), py::arg("device"), py::arg("after_step") = 1);
   module.def("check_policy", &check_policy, py::arg("policy"));
   bind_training(module);
 }

@@ -117,10 +117,12 @@ class Comparison:
                 device = at_the_programs_expense(device, program.meta)
                 plain = step_seconds(program.run("ondemand", 2 * program.peak + GIB, device))
                 for written, budget in trace.budgets:
+                    windows = program.window_limit(budget, device) if fewest(budget) else None
+                    limit = limit_seconds(fewest(budget), windows, plain, device)
                     for policy in self.policies:
                         named = {"trace": trace.name, "device": name, "policy": policy, "budget": written,
                                  "budget_bytes": budget, "plain_seconds": plain,
-                                 "limit_seconds": limit_seconds(fewest(budget), plain, device)}  # fmt: skip
+                                 "limit_seconds": limit}  # fmt: skip
                         run = self.one(program, policy, budget, device)
                         step = run["step_seconds"]
                         yield named | {"ratio": step / plain if step and plain else None} | run
@@ -275,7 +277,8 @@ def show(comparison: Comparison) -> None:
                 console.print(retimed(comparison.devices[device]), soft_wrap=True)
     console.print(
         "Simulated. A step is the mean after the first; x: against room for all; up and down: bytes read and written"
-        " a step; limit: its compute, or the disk's time for the bytes that Belady's rule would move.",
+        " a step; limit: its compute, or the disk's time for the bytes that Belady's rule would move, or for what must move"
+        " within a stretch of ops.",
         soft_wrap=True,
     )
 

@@ -39,6 +39,17 @@ def measured(disk: dict[str, Any], moves: dict[str, Any]) -> dict[str, Any]:
     return device | {name: int(known.get(name, 0)) for name in MOVES}
 
 
+def least_transfer_seconds(read: float, written: float, device: dict[str, Any]) -> float:
+    """The least time for bytes that may be read and written in any order or together: a linear program in the time in
+    which both ways are busy and that in which one is alone, as in sim/window_limit.cpp."""
+    apart = read / device["read"] + written / device["write"]
+    reads, writes = read / device["mixed_read"], written / device["mixed_write"]
+    together = min(reads, writes)
+    rest = max(read - together * device["mixed_read"], 0) / device["read"]
+    rest += max(written - together * device["mixed_write"], 0) / device["write"]
+    return min(apart, together + rest, max(reads, writes))
+
+
 def at_the_programs_expense(device: dict[str, Any], meta: str) -> dict[str, Any]:
     """Transfers take processors from a program as far as it keeps them busy: with fewer threads than there are
     cores, the less. `meta` is the trace's; all of it where that does not say."""

@@ -1,4 +1,5 @@
-"""Measures what moving takes the processors, for `outsize doctor`: `python -m outsize.moves DIRECTORY BYTES`.
+"""Measures what moving takes the processors, for `outsize doctor`: `python -m outsize.moves DIRECTORY BYTES`; or, with
+`held-up` after that, only by how much a program is held up.
 
 A process of its own, for that takes a session: tensors of an earlier one would be moved too.
 """
@@ -10,7 +11,7 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,21 +25,25 @@ MOST = 256 * MIB  # moved in one
 SIDE = 1024  # of the matrices that are multiplied meanwhile: a kernel on all cores, of some milliseconds
 
 
-def held_up(
+def delays(
     load: compiled.DiskLoad, compute: Callable[[], object], clock: Callable[[], float] = time.perf_counter
-) -> int:
-    """By how many nanoseconds a program that computes on all cores is held up for each MiB that is read or written
+) -> list[int]:
+    """By how many nanoseconds a program that computes on all cores was held up for each MiB that was read or written
     meanwhile: by the I/O threads, and in a virtual machine by its host, which may work for the disk on the same processors, in
-    time that stands in nobody's account. By turns with transfers and as long without; the mean of the middle half."""
+    time that stands in nobody's account. By turns with transfers and as long without; a figure for each."""
     compute()  # the first time takes longer
     turns: list[Turn] = []
     began = clock()
     while len(turns) < 4 or (len(turns) < 2 * ROUNDS and clock() - began < LONGEST_S):
         turns += [_while_moving(load, write, compute, clock) for write in (False, True)]
     pace = statistics.median(turn.alone / turn.alone_pieces for turn in turns)
-    delays = sorted((turn.moving - turn.pieces * pace) * MIB / load.bytes for turn in turns)
-    middle = delays[len(turns) // 4 : len(turns) - len(turns) // 4]
-    return max(int(statistics.mean(middle) * 1e9), 0)
+    return [int((turn.moving - turn.pieces * pace) * 1e9 * MIB / load.bytes) for turn in turns]
+
+
+def held_up(measured: Sequence[int]) -> int:
+    """The mean of the middle half; below 0 by chance."""
+    middle = sorted(measured)[len(measured) // 4 : len(measured) - len(measured) // 4]
+    return int(statistics.mean(middle))
 
 
 @dataclass(frozen=True)
@@ -91,17 +96,18 @@ def _multiplication() -> Callable[[], object]:
     return lambda: torch.mm(a, b, out=into)
 
 
-def main(directory: str, sample: str) -> None:
-    found: dict[str, Any]
+def main(directory: str, sample: str, only: str = "") -> None:
+    found: dict[str, Any] = {}
     try:
         core = compiled.load()
-        found = dict(core.measure_moves(directory, int(sample)))
+        if only != "held-up":
+            found = dict(core.measure_moves(directory, int(sample)))
     except Exception as error:  # whatever it is: whoever asked has a disk and pages to tell of
         found = {"error": str(error)}
     else:
         try:
             load = core.DiskLoad(directory, min(int(sample) // ROUNDS, MOST))
-            found["held_up_mib_ns"] = held_up(load, _multiplication())
+            found["delays"] = delays(load, _multiplication())
         except Exception as error:  # what else was found is told without it
             found["held_up_error"] = str(error)
     print(json.dumps(found))

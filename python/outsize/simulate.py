@@ -11,7 +11,7 @@ from typing import Any, Protocol, cast
 
 from outsize.choices import named_budgets, named_policies
 from outsize.cli import Parser, fail
-from outsize.device import PROFILES, at_the_programs_expense, device_of, retimed
+from outsize.device import PROFILES, at_the_programs_expense, device_of, least_transfer_seconds, retimed
 from outsize.pilot.model import PilotModel, named_model, told, with_model
 from outsize.progress import progress
 from outsize.simulator import load_simulator
@@ -47,6 +47,11 @@ class TraceProgram(Protocol):
     ) -> dict[str, Any]: ...
 
     def fewest(self, budget: int) -> list[dict[str, int]] | None: ...
+
+    # least_ns and compute_ns of so many `steps`; None: threads ran ops at once, or there is no later step
+    def window_limit(
+        self, budget: int, device: dict[str, Any], after_step: int = 1
+    ) -> dict[str, int] | None: ...
 
 
 class Sim(Protocol):
@@ -144,14 +149,17 @@ def step_seconds(run: dict[str, Any]) -> float | None:
     return (ends[-1] - ends[0]) / (len(ends) - 1) / 1e9
 
 
-def limit_seconds(fewest: list[dict[str, int]] | None, compute: float | None, device: dict[str, Any]) -> float | None:
-    """The least a step can take: its compute, or the disk's time for the bytes that an omniscient planner
-    would move. None: there is no such planner for this program, or no step after the first."""
+def limit_seconds(
+    fewest: list[dict[str, int]] | None, windows: dict[str, int] | None, compute: float | None, device: dict[str, Any]
+) -> float | None:
+    """The least a step can take: its compute, the disk's time for the bytes that an omniscient planner would move, or
+    what the windows say in which these bytes must move (sim/window_limit.h). None: there is no such planner for this
+    program, or no step after the first."""
     read, written = (per_step({"at_step": fewest or []}, name) for name in ("read_bytes", "write_bytes"))
     if read is None or written is None or compute is None:
         return None
-    mixed = (read + written) / (device["mixed_read"] + device["mixed_write"])
-    return max(compute, read / device["read"], written / device["write"], mixed)
+    in_windows = windows["least_ns"] / windows["steps"] / 1e9 if windows else 0.0
+    return max(compute, least_transfer_seconds(read, written, device), in_windows)
 
 
 def per_step(run: dict[str, Any], name: str) -> float | None:
@@ -186,7 +194,9 @@ def simulate_trace(sim: Sim, args: argparse.Namespace) -> dict[str, Any]:
     unlimited = step_seconds(plain)
     for written, budget in named_budgets(args.budget, program.peak):
         with progress(f"Looking for the limit in {written}"):
-            limit = limit_seconds(program.fewest(budget), unlimited, device)
+            fewest = program.fewest(budget)
+            windows = program.window_limit(budget, device) if fewest else None
+            limit = limit_seconds(fewest, windows, unlimited, device)
         for policy in policies:
             with progress(f"Simulating {policy} in {written}"):
                 run = program.run(policy, budget, device, **with_model(model, policy))
@@ -245,7 +255,8 @@ def show(found: dict[str, Any]) -> None:
         console.print("Threads ran ops at once: nothing but time holds them together here.", soft_wrap=True)
     console.print(
         "Simulated. A step is the mean after the first; up and down: bytes read and written a step; limit: its"
-        " compute, or the disk's time for the bytes that Belady's rule would move.",
+        " compute, or the disk's time for the bytes that Belady's rule would move, or for what must move within a stretch"
+        " of ops.",
         soft_wrap=True,
     )
     if any(run["budget"].endswith("%") and run["budget_bytes"] == SMALLEST_SHARE for run in found["runs"]):

@@ -14,9 +14,9 @@ from typing import Any
 
 from outsize import machine, report
 from outsize.bench import memory, results, workloads
-from outsize.bench.predict import predict
+from outsize.bench.predict import predict, tell_least_waits
 from outsize.bench.progress import Progress
-from outsize.bench.recorded import is_oracle, recorded
+from outsize.bench.recorded import Recorded, is_oracle, recorded
 from outsize.bench.runner import Run, WorkerError, ample, count_peaks, take_turns
 from outsize.bench.swap import SwapUnavailable, kernel_swap
 from outsize.bench.workloads import Workload, WorkloadError
@@ -128,25 +128,27 @@ def bench(workload: Workload, args: argparse.Namespace) -> results.Outcome:
     outcome.machine |= torch_version
     steps = args.warmup + args.steps
     with contextlib.ExitStack() as stack:
-        record_what_is_told(stack, outcome, workload, args)
+        recording = record_what_is_told(stack, outcome, workload, args)
         with Progress(
             f"Timing {workload.name}", {r.label: steps for r in outcome.runs}, {}
         ) as progress:
             for group in seatings(outcome.runs, peak):
                 take_turns(group, steps, progress.told)
-    if args.swap:
-        run_under_swap(outcome, workload, args)
-    outcome.disk_after, _ = measure_disk(args)
+        if args.swap:
+            run_under_swap(outcome, workload, args)
+        outcome.disk_after, _ = measure_disk(args)
+        if recording is not None:
+            outcome.notes += tell_least_waits(recording, outcome.runs, [outcome.disk_before, outcome.disk_after])
     return outcome
 
 
 def record_what_is_told(
     stack: contextlib.ExitStack, outcome: results.Outcome, workload: Workload, args: argparse.Namespace
-) -> None:
+) -> Recorded | None:
     """One recording, kept as long as `stack`, for predictions and for the oracles; before anything is timed."""
     oracles = [run for run in outcome.runs if is_oracle(run)]
     if not args.predict and not oracles:
-        return
+        return None
     if args.predict and "read" not in outcome.disk_before:
         why = outcome.disk_before.get("error", "leave --no-disk out")
         raise WorkloadError(f"--predict needs the disk's bandwidths: {why}.")
@@ -166,6 +168,7 @@ def record_what_is_told(
         outcome.notes += predict(recording, outcome.runs, outcome.disk_before, steps)
         if args.json and args.json != "-":  # which proves that nothing of it has run
             report.write_json(args.json, outcome.as_json())
+    return recording
 
 
 def contestants(workload: Workload, args: argparse.Namespace, peak: int) -> list[Run]:

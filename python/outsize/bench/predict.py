@@ -1,14 +1,16 @@
 """What `outsize simulate` says of a benchmark's runs before they run: from the workload's trace, recorded with room
-for all, and from the disk as `outsize doctor` measured it. Nothing is taken from a run that is predicted."""
+for all, and from the disk as `outsize doctor` measured it. Nothing is taken from a run that is predicted. And what no
+planner could have done without, from the same trace."""
 
 from __future__ import annotations
 
 import statistics
+from functools import cache
 from typing import Any
 
 from outsize.bench.recorded import Recorded
 from outsize.bench.runner import Run
-from outsize.device import at_the_programs_expense, measured
+from outsize.device import RATES, at_the_programs_expense, measured
 from outsize.progress import progress
 from outsize.simulate import load, verdict
 
@@ -38,3 +40,22 @@ def predict(recorded: Recorded, runs: list[Run], disk: dict[str, Any], steps: in
         run.predicted_steps = times[max(run.warmup - 1, 0) : steps - 1]
         run.predicted_seconds = statistics.median(run.predicted_steps) if run.predicted_steps else None
     return notes
+
+
+def tell_least_waits(recorded: Recorded, runs: list[Run], disks: list[dict[str, Any]]) -> list[str]:
+    """Fills in `least_wait` of every run under outsize, for a disk as fast as these in the mean. Why it could not."""
+    disks = [disk for disk in disks if "read" in disk]
+    if not disks:
+        return []
+    device = measured({name: int(statistics.mean(disk[name] for disk in disks)) for name in RATES}, {})
+    try:
+        with progress("Looking for what no planner can do without"):
+            program = load().TraceProgram(recorded.path)
+            waits = cache(lambda budget, after: program.window_limit(budget, device, after))
+            for run in runs:
+                if run.mode == "outsize" and (found := waits(run.budget, max(run.warmup, 1))):
+                    compute, least = (found[name] / found["steps"] / 1e9 for name in ("compute_ns", "least_ns"))
+                    run.least_wait = compute, least - compute
+    except ValueError as trouble:
+        return [f"What no planner can do without is not known: {trouble}"]
+    return []

@@ -9,6 +9,7 @@ from typing import Any, TextIO
 
 from outsize import machine
 from outsize.bench.runner import Run, ample
+from outsize.device import RATES, least_transfer_seconds
 from outsize.units import MIB, format_bytes
 
 
@@ -44,6 +45,10 @@ class Outcome:
     def median(self, run: Run) -> float | None:
         times = self.counted(run)
         return statistics.median(times) if times else None
+
+    def mean(self, run: Run) -> float | None:
+        times = self.counted(run)
+        return statistics.mean(times) if times else None
 
     def ratio(self, run: Run) -> float | None:
         """Step time over plain's."""
@@ -105,24 +110,37 @@ class Outcome:
         is added what these bytes take of the processors, as `outsize doctor` measures it; None where it did not."""
         plain = self.median(self.plain) if self.plain else None
         up, down = self.per_step(run, "read_bytes"), self.per_step(run, "write_bytes")
-        disks = [disk for disk in (self.disk_before, self.disk_after) if "read" in disk]
-        if plain is None or up is None or down is None or not disks:
+        disk = self._mean_disk()
+        if plain is None or up is None or down is None or disk is None:
             return None
-
-        def rate(*names: str) -> float:
-            return float(sum(disk[name] for disk in disks for name in names)) / len(disks)
-
         if held_up:
             if not self.held_up_mib_ns:
                 return None
             plain += (up + down) / MIB * statistics.mean(self.held_up_mib_ns) / 1e9
         bounds = [
             (plain, "compute"),
-            (down / rate("write"), "disk writes"),
-            (up / rate("read"), "disk reads"),
-            ((up + down) / rate("mixed_read", "mixed_write"), "disk, mixed"),
+            (down / disk["write"], "disk writes"),
+            (up / disk["read"], "disk reads"),
+            ((up + down) / (disk["mixed_read"] + disk["mixed_write"]), "disk, mixed"),
         ]
         return max(bounds)
+
+    def _mean_disk(self) -> dict[str, float] | None:
+        """Its bandwidths, before and after."""
+        disks = [disk for disk in (self.disk_before, self.disk_after) if "read" in disk]
+        return {name: statistics.mean(disk[name] for disk in disks) for name in RATES} if disks else None
+
+    def limit_with_waits(self, run: Run) -> float | None:
+        """The least a counted step can take, in the mean: plain's time, the disk's for the bytes that were in fact moved,
+        or plain's and what no planner can do without waiting for this disk. A step whose ops are slower than when it was
+        recorded hides more of that, as much as it is slower and no more; one whose ops are faster hides less."""
+        disk, moved = self._mean_disk(), [self.per_step(run, name) for name in ("read_bytes", "write_bytes")]
+        plain = self.mean(self.plain) if self.plain else None
+        if plain is None or disk is None or None in moved or run.least_wait is None:
+            return None
+        compute, wait = run.least_wait
+        transfers = least_transfer_seconds(*(float(bytes_ or 0) for bytes_ in moved), disk)
+        return max(plain, transfers, min(plain, compute) + wait)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -163,13 +181,15 @@ class Outcome:
             "limit_seconds_with_measured_bytes": limit[0] if limit else None,
             "limit_bound_by": limit[1] if limit else None,
             "limit_seconds_with_processors_held_up": held_up[0] if held_up else None,
+            "least_wait_seconds": run.least_wait[1] if run.least_wait else None,
+            "limit_seconds_with_least_wait": self.limit_with_waits(run),
             "stats": run.stats[-1] if run.stats else {},
         }
 
 
 COLUMNS = (
     "run", "budget", "peak", "peak RSS", "step", "÷ plain", "up/step", "down/step", "stall/step",
-    "÷ limit*", "÷ limit†", "predicted", "losses equal",
+    "÷ limit*", "÷ limit†", "÷ limit‡", "predicted", "losses equal",
 )  # fmt: skip
 
 
@@ -178,6 +198,7 @@ def cells(outcome: Outcome, run: Run) -> list[str]:
     up, down = outcome.per_step(run, "read_bytes"), outcome.per_step(run, "write_bytes")
     stall, median = outcome.per_step(run, "stall_seconds"), outcome.median(run)
     ratio, limit, held_up = outcome.ratio(run), outcome.limit(run), outcome.limit(run, held_up=True)
+    waits, mean = outcome.limit_with_waits(run), outcome.mean(run)
     held = run.stats[-1].get("resident_peak") if run.stats else None
     if held is None and run is outcome.plain and outcome.peak_tensor_bytes:
         held = outcome.peak_tensor_bytes
@@ -194,6 +215,7 @@ def cells(outcome: Outcome, run: Run) -> list[str]:
         f"{stall:.2f} s" if stall is not None else "-",
         f"{median / limit[0]:.2f} ({limit[1]})" if limit and median else "-",
         f"{median / held_up[0]:.2f}" if held_up and median else "-",
+        f"{mean / waits:.2f}" if waits and mean else "-",
         _predicted(run, outcome.prediction_error(run), outcome.drift_free_error(run)),
         equal,
     ]
@@ -255,6 +277,11 @@ def footnotes(outcome: Outcome) -> list[str]:
             f"† the same, with plain's step longer by {' and '.join(of_a_mib)} us for each MiB moved, as measured"
             f"{' before and after' if len(of_a_mib) > 1 else ''}: by so much a program on all cores is held up. Bytes that"
             " moved while ops waited count, too."
+        )
+    if any(outcome.limit_with_waits(run) for run in outcome.runs):
+        lines.append(
+            "‡ of means: plain's step, the disk's time for these bytes, or plain's step and what any planner that only moves"
+            " bytes waits for: what a stretch of ops uses beyond the budget must come within it, and what it makes must leave."
         )
     if any(run.predicted_seconds for run in outcome.runs):
         lines.append("predicted: simulated before any of these ran, from a trace with room for all and the disk before.")

@@ -42,6 +42,8 @@ class Run:
     step_seconds: list[float | None] = field(default_factory=list)  # None: it built the model too
     predicted_steps: list[float] = field(default_factory=list)  # seconds of the counted ones, before it ran
     predicted_seconds: float | None = None  # their median
+    # Seconds of a counted step: its compute as recorded, and what any planner waits for this disk (sim/window_limit.h).
+    least_wait: tuple[float, float] | None = None
     losses: list[str] = field(default_factory=list)
     imports_rss: int = 0
     peak_rss: int = 0

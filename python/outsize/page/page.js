@@ -184,7 +184,7 @@ function overview() {
   }));
   fill(table, ["trace", "disk", "policy", "budget", "step", "×", "limit", "stall", "up", "down", ""], rows, [0, 1, 2, 10]);
   place.append(charts, make("p", "limit: the least a step can take: its compute, or the disk's time for the bytes that " +
-    "Belady's rule would move. Up and down: bytes read and written a step. A dash: that run cannot be, the last column says why. " +
+    "Belady's rule would move, or for what must move within a stretch of ops. Up and down: bytes read and written a step. A dash: that run cannot be, the last column says why. " +
     "A click on a row draws it below.", "hint"), table);
 }
 
