@@ -9,7 +9,8 @@
 //
 // Proven for the modelled disk, to a nanosecond a transfer, where every op runs within the budget and the program neither changes
 // it nor brings resident memory of its own (kBudget, kAdopt without a file); for the objects that the program has, so with
-// small storages packed as trace_program.h packs them. What ops, faults and commands cost the processors is left out, and latency.
+// small storages packed as trace_program.h packs them; and where what an op writes to is read first and a birth has
+// contents, as the engine takes it to be: who knew what is overwritten whole would move less. What ops, faults and commands cost the processors is left out, and latency.
 #pragma once
 
 #include <functional>

@@ -43,6 +43,7 @@ TEST(LeastTransferTime, MixesWhereThatIsFaster) {
   LinkOptions percent;
   percent.mixed_percent = 80;
   EXPECT_EQ(least_transfer_time(8'000'000, 8'000'000, percent), 10 * kMilli);
+  EXPECT_NEAR(least_transfer_time(16'000'000, 8'000'000, percent), 18 * kMilli, 2) << "apart 24, always both 20";
 }
 
 class WindowLimitTest : public testing::Test {
@@ -155,7 +156,28 @@ TEST_F(WindowLimitTest, LeavesTheFirstStepsOut) {
   EXPECT_EQ(window_limit(program, 10'000'000, disk(), 4).steps, 0U);
 }
 
+TEST_F(WindowLimitTest, AWindowMayHaveTheEndOfAStepInIt) {
+  born(10);
+  for (int round = 0; round < 3; ++round) {
+    for (ObjectId id = 0; id < 5; ++id) op({{id, Access::kRead}}, 0);
+    op({}, 100 * kMilli);
+    for (ObjectId id = 5; id < 10; ++id) op({{id, Access::kRead}}, 0);
+    step();
+  }
+  EXPECT_EQ(waits(5), 10 * kMilli) << "all ten between two pauses, twice";
+}
+
+TEST_F(WindowLimitTest, WhatOpsWriteToMustBeWritten) {
+  born(10);
+  for (ObjectId id = 0; id < 10; ++id) op({{id, Access::kWrite}}, 0);
+  step();
+  for (ObjectId id = 0; id < 10; ++id) op({{id, Access::kRead}}, 0);
+  step();
+  EXPECT_NEAR(waits(5), 5 * kMilli + 5 * 2 * kMilli + 5 * kMilli, 10);
+}
+
 TEST_F(WindowLimitTest, AFileLiesBelowBeforeItIsRead) {
+  step();
   for (ObjectId id = 0; id < 4; ++id) add(Action::Kind::kAdopt, id, 1'000'000).flag = true;
   step();
   for (ObjectId id = 0; id < 4; ++id) op({{id, Access::kRead}}, 0);

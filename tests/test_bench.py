@@ -11,12 +11,14 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from outsize import demo
-from outsize.bench import command, counter, progress, results, runner, swap, workloads
+from outsize.bench import command, counter, predict, progress, results, runner, swap, workloads
+from outsize.bench.recorded import Recorded
 from outsize.units import GIB, MIB, MemoryLimits
 
 
@@ -118,23 +120,53 @@ def test_what_moves_take_of_the_processors_is_a_limit_too() -> None:
 
 
 def test_what_no_planner_does_without_is_a_limit_where_a_trace_tells_it() -> None:
-    plain = finished("plain", "plain", [None, 1.0, 1.0] + [2.0] * 5)
-    light = finished("light", "outsize", [None] + [3.0] * 7, budget=5, stats=moved(0.5))
+    plain = finished("plain", "plain", [None, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 6.0])
+    light = finished("light", "outsize", [None] + [2.0] * 6 + [7.0], budget=5, stats=moved(0.5))
     heavy = finished("heavy", "outsize", [None] + [3.0] * 7, budget=5, stats=moved(1.5))
     outcome = outcome_of(plain, light, heavy)
     assert outcome.limit_with_waits(light) is None
     assert not any(line.startswith("‡") for line in results.footnotes(outcome))
-    light.least_wait = heavy.least_wait = (2.5, 0.5)
+    light.least_wait = heavy.least_wait = runner.LeastWait(2.5, 0.5)
     assert outcome.mean(plain) == pytest.approx(2.0)
     assert outcome.limit_with_waits(light) == pytest.approx(2.5)
     assert outcome.limit_with_waits(heavy) == pytest.approx(3.0), "the disk's time for all that moved is more"
-    light.least_wait = (1.8, 0.5)
+    light.least_wait = runner.LeastWait(1.8, 0.5)
     assert outcome.limit_with_waits(light) == pytest.approx(2.3), "slower ops hide some of the wait"
-    light.least_wait = (0.5, 0.5)
+    light.least_wait = runner.LeastWait(0.5, 0.5)
     assert outcome.limit_with_waits(light) == pytest.approx(2.0), "or all of it"
-    light.least_wait = (2.5, 0.5)
+    light.least_wait = runner.LeastWait(2.5, 0.5)
     assert results.cells(outcome, light)[results.COLUMNS.index("÷ limit‡")] == "1.20"
     assert any(line.startswith("‡") for line in results.footnotes(outcome))
+
+
+def test_what_no_planner_does_without_is_asked_of_the_counted_steps_and_the_mean_disk(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[int, int, int]] = []
+
+    class Program:
+        def window_limit(self, budget: int, device: dict[str, int], after_step: int) -> dict[str, int] | None:
+            asked.append((budget, device["read"], after_step))
+            return {"least_ns": 9 * 10**9, "compute_ns": 6 * 10**9, "steps": 2} if budget == 5 else None
+
+    monkeypatch.setattr(predict, "load", lambda: SimpleNamespace(TraceProgram=lambda _path: Program()))
+    plain, mine = finished("plain", "plain", [], budget=5), finished("mine", "outsize", [], budget=5)
+    again, none = finished("again", "outsize", [], budget=5), finished("none", "outsize", [], budget=7)
+    rates = dict.fromkeys(("write", "mixed_read", "mixed_write"), 100)
+    disks = [{"read": 100, **rates}, {"error": "full"}, {"read": 300, **rates}]
+    recorded = Recorded("run.trace", plain)
+    assert predict.tell_least_waits(recorded, [plain, mine, again, none], disks) == []
+    assert asked == [(5, 200, 3), (7, 200, 3)], "once for each budget"
+    assert plain.least_wait is None and none.least_wait is None
+    assert mine.least_wait == again.least_wait == (3.0, 1.5)
+    assert predict.tell_least_waits(recorded, [mine], [{}]) == [], "no disk was measured"
+
+    def broken() -> None:
+        raise ValueError("it ends early")
+
+    monkeypatch.setattr(predict, "load", broken)
+    (said,) = predict.tell_least_waits(recorded, [mine], disks)
+    assert said == "What no planner can do without is not known: it ends early"
 
 
 def test_losses_are_compared_by_their_bits() -> None:

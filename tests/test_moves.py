@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from outsize import checkup, moves
+from outsize.device import least_transfer_seconds
 from outsize.moves import delays, held_up
 from outsize.units import MIB
 
@@ -84,3 +87,48 @@ def test_two_moods_of_the_host_count_alike(monkeypatch: pytest.MonkeyPatch) -> N
     told[()] = {"held_up_error": "the disk is gone"}
     assert checkup.measure_moves("", 1, before) == {"held_up_mib_ns": 100}
     assert checkup.measure_moves("", 1, {"error": "no end"}) == {"held_up_error": "the disk is gone"}
+
+
+def test_it_is_measured_before_the_disk_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+
+    class Core:
+        def __getattr__(self, name: str) -> Callable[..., dict[str, Any]]:
+            return lambda *_words: {}
+
+        def measure_disk(self, _directory: str, _sample: int) -> dict[str, int]:
+            order.append("disk")
+            return {"read": 1}
+
+    def run_moves(_directory: str, _sample: int, *only: str) -> dict[str, Any]:
+        order.append(" ".join(only) or "all")
+        return {"delays": [len(order)] * 4}
+
+    monkeypatch.setattr(checkup.compiled, "load", Core)
+    monkeypatch.setattr(checkup, "_auto_budget", lambda _limits: 0)
+    monkeypatch.setattr(checkup, "run_moves", run_moves)
+    assert checkup.examine("", "65MiB")["moves"] == {"held_up_mib_ns": 2}
+    assert order == ["held-up", "disk", "all"]
+    order.clear()
+    checkup.examine("", "64MiB")
+    assert order == ["disk", "all"], "a smoke test is short"
+
+
+def test_only_what_was_asked_for_is_measured() -> None:
+    found = checkup.run_moves("/var/tmp", 8 * MIB, "held-up")
+    assert list(found) == ["delays"] and len(found["delays"]) >= 4
+
+
+@pytest.mark.parametrize("device, read, written, seconds", [
+    ((1.0, 0.5, 0.5, 0.25), 1.0, 0.0, 1.0),
+    ((1.0, 0.5, 0.5, 0.25), 1.0, 0.5, 2.0),
+    ((1.0, 0.5, 1.0, 0.5), 4.0, 0.5, 4.0),  # neither way disturbs the other
+    ((1.0, 0.5, 0.1, 0.05), 1.0, 0.5, 2.0),  # together they are slower than in turns
+    ((1.0, 0.5, 2.0, 0.25), 1.0, 0.0, 0.5),  # faster beside writes, by a measurement's chance
+    ((1.0, 1.0, 0.8, 0.8), 16.0, 8.0, 18.0),  # apart 24, always both 20
+])  # fmt: skip
+def test_the_least_time_for_bytes_both_ways(
+    device: tuple[float, ...], read: float, written: float, seconds: float
+) -> None:
+    rates = dict(zip(("read", "write", "mixed_read", "mixed_write"), device, strict=True))
+    assert least_transfer_seconds(read, written, rates) == pytest.approx(seconds)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from outsize.simulate import load
+from outsize.simulate import limit_seconds, load
 from support.launch import MIB
 from support.recorded import SLOW, outsize, record_into
 
@@ -63,6 +63,16 @@ def test_what_no_planner_can_do_without_is_known(recorded: Path) -> None:
     last = program.window_limit(program.peak // 2, slow, program.steps - 1)
     assert last and last["steps"] == 1 and last["compute_ns"] < half["compute_ns"]
     assert program.window_limit(program.peak // 2, slow, program.steps) is None
+
+
+def test_the_limit_is_the_greatest_of_three() -> None:
+    fewest = [{"read_bytes": 0, "write_bytes": 0}, {"read_bytes": 4, "write_bytes": 0}]
+    device = dict.fromkeys(("read", "write", "mixed_read", "mixed_write"), 2)
+    windows = {"least_ns": 6 * 10**9, "steps": 2}
+    assert limit_seconds(fewest, windows, 1.0, device) == 3.0
+    assert limit_seconds(fewest, None, 1.0, device) == 2.0
+    assert limit_seconds(fewest, windows, 4.0, device) == 4.0
+    assert limit_seconds(None, windows, 4.0, device) is None
 
 
 def test_what_was_prefetched_was_used_or_not_or_waits(recorded: Path) -> None:

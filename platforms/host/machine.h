@@ -16,8 +16,8 @@ struct MemoryLimits {
 };
 MemoryLimits memory_limits();
 
-// Bytes a second, sustained over `sample` bytes each, of a file that was written before. Both ways at once: over half of it
-// read and at most half written, twice.
+// Bytes a second, sustained over `sample` bytes each, of a file that was written before. Both ways at once: until half
+// of it was read or the other half written, and then the other way round.
 struct DiskBandwidth {
   Bytes read = 0, write = 0, mixed_read = 0, mixed_write = 0, sample = 0;
   Bytes single_read = 0, single_write = 0;  // with one call under way

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from outsize.bench.recorded import Recorded
-from outsize.bench.runner import Run
+from outsize.bench.runner import LeastWait, Run
 from outsize.device import RATES, at_the_programs_expense, measured
 from outsize.progress import progress
 from outsize.simulate import load, verdict
@@ -55,7 +55,7 @@ def tell_least_waits(recorded: Recorded, runs: list[Run], disks: list[dict[str, 
             for run in runs:
                 if run.mode == "outsize" and (found := waits(run.budget, max(run.warmup, 1))):
                     compute, least = (found[name] / found["steps"] / 1e9 for name in ("compute_ns", "least_ns"))
-                    run.least_wait = compute, least - compute
-    except ValueError as trouble:
+                    run.least_wait = LeastWait(compute, least - compute)
+    except (ValueError, MemoryError) as trouble:  # of what was measured nothing is lost
         return [f"What no planner can do without is not known: {trouble}"]
     return []

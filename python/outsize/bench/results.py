@@ -132,8 +132,8 @@ class Outcome:
 
     def limit_with_waits(self, run: Run) -> float | None:
         """The least a counted step can take, in the mean: plain's time, the disk's for the bytes that were in fact moved,
-        or plain's and what no planner can do without waiting for this disk. A step whose ops are slower than when it was
-        recorded hides more of that, as much as it is slower and no more; one whose ops are faster hides less."""
+        or compute and what no planner can do without waiting for this disk. Ops are taken to be faster or slower alike than when
+        the step was recorded: slower ones hide more of that wait, as much as they are slower and no more; faster ones less."""
         disk, moved = self._mean_disk(), [self.per_step(run, name) for name in ("read_bytes", "write_bytes")]
         plain = self.mean(self.plain) if self.plain else None
         if plain is None or disk is None or None in moved or run.least_wait is None:
@@ -181,7 +181,8 @@ class Outcome:
             "limit_seconds_with_measured_bytes": limit[0] if limit else None,
             "limit_bound_by": limit[1] if limit else None,
             "limit_seconds_with_processors_held_up": held_up[0] if held_up else None,
-            "least_wait_seconds": run.least_wait[1] if run.least_wait else None,
+            "recorded_compute_seconds": run.least_wait.compute if run.least_wait else None,
+            "least_wait_seconds": run.least_wait.wait if run.least_wait else None,
             "limit_seconds_with_least_wait": self.limit_with_waits(run),
             "stats": run.stats[-1] if run.stats else {},
         }
@@ -280,8 +281,9 @@ def footnotes(outcome: Outcome) -> list[str]:
         )
     if any(outcome.limit_with_waits(run) for run in outcome.runs):
         lines.append(
-            "‡ of means: plain's step, the disk's time for these bytes, or plain's step and what any planner that only moves"
-            " bytes waits for: what a stretch of ops uses beyond the budget must come within it, and what it makes must leave."
+            "‡ of means, for the disk as measured: plain's step, the disk's time for these bytes, or compute (as recorded, or"
+            " plain's if that is less) and what any planner that only moves bytes waits for: what a stretch of ops uses beyond"
+            " the budget must come within it, and what it makes must leave."
         )
     if any(run.predicted_seconds for run in outcome.runs):
         lines.append("predicted: simulated before any of these ran, from a trace with room for all and the disk before.")

@@ -17,7 +17,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from outsize.bench.workloads import Workload, parse_losses
 from outsize.units import GIB, format_count
@@ -25,6 +25,13 @@ from outsize.units import GIB, format_count
 
 class WorkerError(RuntimeError):
     """A worker died or said that it cannot go on; the message holds its last words."""
+
+
+class LeastWait(NamedTuple):
+    """Seconds of a counted step."""
+
+    compute: float  # as recorded
+    wait: float  # that no planner does without, for this disk (sim/window_limit.h)
 
 
 @dataclass
@@ -42,8 +49,7 @@ class Run:
     step_seconds: list[float | None] = field(default_factory=list)  # None: it built the model too
     predicted_steps: list[float] = field(default_factory=list)  # seconds of the counted ones, before it ran
     predicted_seconds: float | None = None  # their median
-    # Seconds of a counted step: its compute as recorded, and what any planner waits for this disk (sim/window_limit.h).
-    least_wait: tuple[float, float] | None = None
+    least_wait: LeastWait | None = None
     losses: list[str] = field(default_factory=list)
     imports_rss: int = 0
     peak_rss: int = 0
