@@ -2,27 +2,19 @@
 
 #include <gtest/gtest.h>
 
+#include "sim/program_rig.h"
+
 namespace outsize::sim {
 namespace {
 
-class BeladyTest : public testing::Test {
+class BeladyTest : public ProgramTest {
  protected:
-  BeladyTest() { program.threads.emplace_back(); }
-  Action& add(Action::Kind kind, ObjectId object = 0, Bytes bytes = 0) {
-    Action& action = program.threads[0].emplace_back();
-    action.kind = kind;
-    action.object = object;
-    action.bytes = bytes;
-    program.objects = std::max(program.objects, object + 1);
-    return action;
-  }
   void birth(ObjectId object, Bytes bytes = 10) { add(Action::Kind::kBirth, object, bytes); }
   void begin(std::vector<ObjectRef> operands) { add(Action::Kind::kOpBegin).operands = std::move(operands); }
   void op(std::vector<ObjectRef> operands) {
     begin(std::move(operands));
     add(Action::Kind::kOpEnd);
   }
-  Program program;
 };
 
 TEST_F(BeladyTest, WhatIsUsedFarthestAheadLeavesAndIsWrittenOnce) {

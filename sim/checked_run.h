@@ -11,12 +11,17 @@
 
 namespace outsize::sim {
 
-// Fails the test where an invariant broke, the budget did not hold or anything was refused.
-inline SimResult run(const Program& program, Bytes budget, const char* policy, bool keep_log = false) {
+inline SimOptions options_of(Bytes budget, const char* policy) {
   SimOptions options;
   options.budget = budget;
   options.policy = policy;
   options.reading_max = options.writing_max = std::max<Bytes>(budget / 8, 4 * kMiB);
+  return options;
+}
+
+// Fails the test where an invariant broke, the budget did not hold or anything was refused.
+inline SimResult run(const Program& program, Bytes budget, const char* policy, bool keep_log = false) {
+  SimOptions options = options_of(budget, policy);
   options.keep_log = keep_log;
   SimDriver driver(program, options);
   SimResult result = driver.run();

@@ -20,6 +20,11 @@ bool ends_sooner(const Transfer& a, const Transfer& b) {
 
 }  // namespace
 
+Bytes mixed_rate(const LinkOptions& options, bool write) {
+  const Bytes known = write ? options.mixed_write_rate : options.mixed_read_rate;
+  return known > 0 ? known : (write ? options.write_rate : options.read_rate) * options.mixed_percent / 100;
+}
+
 void Link::submit(ExtentId extent, bool write, Urgency urgency, Bytes bytes, Nanos now) {
   Transfer transfer;
   transfer.extent = extent;
@@ -85,10 +90,8 @@ void Link::foresee() {
 
 // Of all that runs in a direction.
 Bytes Link::rate(bool write) const {
-  const Bytes alone = write ? options_.write_rate : options_.read_rate;
-  if (calls(!write) == 0) return alone;
-  const Bytes mixed = write ? options_.mixed_write_rate : options_.mixed_read_rate;
-  return mixed > 0 ? mixed : alone * options_.mixed_percent / 100;
+  if (calls(!write) > 0) return mixed_rate(options_, write);
+  return write ? options_.write_rate : options_.read_rate;
 }
 
 Bytes Link::rate_of(const Transfer& transfer) const {

@@ -29,6 +29,9 @@ struct LinkOptions {
   std::uint64_t slow_one_in = 0;     // transfers that take kSlowFactor times as long
 };
 
+// Bytes a second of one direction while the other is busy as well.
+Bytes mixed_rate(const LinkOptions& options, bool write);
+
 struct Transfer {
   ExtentId extent = kNoExtent;
   bool write = false;

@@ -132,8 +132,7 @@ std::vector<Nanos> compute_until(const std::vector<Action>& actions, const std::
 // no slower beside the other.
 Nanos least_transfer_time(Bytes read, Bytes written, const LinkOptions& link) {
   if (read <= 0 && written <= 0) return 0;
-  const auto mixed = [&](Bytes rate, Bytes known) { return known > 0 ? known : rate * link.mixed_percent / 100; };
-  const Bytes reads = mixed(link.read_rate, link.mixed_read_rate), writes = mixed(link.write_rate, link.mixed_write_rate);
+  const Bytes reads = mixed_rate(link, false), writes = mixed_rate(link, true);
   const Nanos apart = time_of(read, link.read_rate) + time_of(written, link.write_rate);
   const Nanos together = std::min(time_of(read, reads), time_of(written, writes));
   // A nanosecond's bytes more than it is: rounded for the bound, not against it.

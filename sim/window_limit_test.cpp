@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "sim/checked_run.h"
+#include "sim/program_rig.h"
 #include "sim/random.h"
 #include "sim/random_program.h"
 
@@ -46,17 +47,8 @@ TEST(LeastTransferTime, MixesWhereThatIsFaster) {
   EXPECT_NEAR(least_transfer_time(16'000'000, 8'000'000, percent), 18 * kMilli, 2) << "apart 24, always both 20";
 }
 
-class WindowLimitTest : public testing::Test {
+class WindowLimitTest : public ProgramTest {
  protected:
-  WindowLimitTest() { program.threads.emplace_back(); }
-  Action& add(Action::Kind kind, ObjectId object = 0, Bytes bytes = 0) {
-    Action& action = program.threads[0].emplace_back();
-    action.kind = kind;
-    action.object = object;
-    action.bytes = bytes;
-    program.objects = std::max(program.objects, object + 1);
-    return action;
-  }
   void op(std::vector<ObjectRef> operands, Nanos takes) {
     add(Action::Kind::kOpBegin).operands = std::move(operands);
     add(Action::Kind::kWork).duration = takes;
@@ -72,7 +64,6 @@ class WindowLimitTest : public testing::Test {
     const WindowLimit limit = window_limit(program, millions * 1'000'000, disk());
     return limit.least - limit.compute;
   }
-  Program program;
 };
 
 TEST_F(WindowLimitTest, WhatAMomentUsesCannotComeLongBefore) {
@@ -197,10 +188,7 @@ LinkOptions random_disk(Random& random) {
 
 // Steps of a run without faults whose ops all ran within the budget, or -1.
 Nanos simulated(const Program& program, Bytes budget, const LinkOptions& link, const char* policy) {
-  SimOptions options;
-  options.budget = budget;
-  options.policy = policy;
-  options.reading_max = options.writing_max = std::max<Bytes>(budget / 8, 4 * kMiB);
+  SimOptions options = options_of(budget, policy);
   options.link = link;
   const SimResult result = SimDriver(program, options).run();
   const bool whole = result.problems.empty() && result.refused_budget + result.refused_io == 0 && result.peak <= budget;

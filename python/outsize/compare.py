@@ -18,7 +18,7 @@ from outsize.cli import Parser, fail, output_file
 from outsize.pilot.model import PilotModel, named_model, with_model
 from outsize.progress import progress
 from outsize.device import PROFILES, at_the_programs_expense, device_of, retimed
-from outsize.simulate import Sim, TraceProgram, limit_seconds, per_step, step_seconds, verdict
+from outsize.simulate import Sim, TraceProgram, limit_of, per_step, step_seconds, verdict
 from outsize.units import GIB, format_bytes, format_count, format_seconds
 
 POLICIES = ("lookahead", "ondemand")  # unless others are named
@@ -117,8 +117,7 @@ class Comparison:
                 device = at_the_programs_expense(device, program.meta)
                 plain = step_seconds(program.run("ondemand", 2 * program.peak + GIB, device))
                 for written, budget in trace.budgets:
-                    windows = program.window_limit(budget, device) if fewest(budget) else None
-                    limit = limit_seconds(fewest(budget), windows, plain, device)
+                    limit = limit_of(program, fewest(budget), budget, plain, device)
                     for policy in self.policies:
                         named = {"trace": trace.name, "device": name, "policy": policy, "budget": written,
                                  "budget_bytes": budget, "plain_seconds": plain,

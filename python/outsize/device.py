@@ -7,6 +7,8 @@ sources.
 from __future__ import annotations
 
 import json
+import statistics
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,12 @@ def measured(disk: dict[str, Any], moves: dict[str, Any]) -> dict[str, Any]:
     # An older `outsize doctor` tells of what I/O threads take by their own account.
     known = moves | {"mib_ns": moves.get("held_up_mib_ns", moves.get("mib_ns", 0))}
     return device | {name: int(known.get(name, 0)) for name in MOVES}
+
+
+def mean_rates(disks: Sequence[dict[str, Any]]) -> dict[str, float] | None:
+    """Bandwidths in the mean of those that were measured; None: none was."""
+    known = [disk for disk in disks if "read" in disk]
+    return {name: statistics.mean(disk[name] for disk in known) for name in RATES} if known else None
 
 
 def least_transfer_seconds(read: float, written: float, device: dict[str, Any]) -> float:

@@ -149,6 +149,14 @@ def step_seconds(run: dict[str, Any]) -> float | None:
     return (ends[-1] - ends[0]) / (len(ends) - 1) / 1e9
 
 
+def limit_of(
+    program: TraceProgram, fewest: list[dict[str, int]] | None, budget: int, compute: float | None, device: dict[str, Any]
+) -> float | None:
+    """limit_seconds() in a budget; `fewest` is the program's there, which is the same on every device."""
+    windows = program.window_limit(budget, device) if fewest else None
+    return limit_seconds(fewest, windows, compute, device)
+
+
 def limit_seconds(
     fewest: list[dict[str, int]] | None, windows: dict[str, int] | None, compute: float | None, device: dict[str, Any]
 ) -> float | None:
@@ -194,9 +202,7 @@ def simulate_trace(sim: Sim, args: argparse.Namespace) -> dict[str, Any]:
     unlimited = step_seconds(plain)
     for written, budget in named_budgets(args.budget, program.peak):
         with progress(f"Looking for the limit in {written}"):
-            fewest = program.fewest(budget)
-            windows = program.window_limit(budget, device) if fewest else None
-            limit = limit_seconds(fewest, windows, unlimited, device)
+            limit = limit_of(program, program.fewest(budget), budget, unlimited, device)
         for policy in policies:
             with progress(f"Simulating {policy} in {written}"):
                 run = program.run(policy, budget, device, **with_model(model, policy))

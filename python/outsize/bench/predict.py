@@ -10,7 +10,7 @@ from typing import Any
 
 from outsize.bench.recorded import Recorded
 from outsize.bench.runner import LeastWait, Run
-from outsize.device import RATES, at_the_programs_expense, measured
+from outsize.device import at_the_programs_expense, mean_rates, measured
 from outsize.progress import progress
 from outsize.simulate import load, verdict
 
@@ -44,10 +44,10 @@ def predict(recorded: Recorded, runs: list[Run], disk: dict[str, Any], steps: in
 
 def tell_least_waits(recorded: Recorded, runs: list[Run], disks: list[dict[str, Any]]) -> list[str]:
     """Fills in `least_wait` of every run under outsize, for a disk as fast as these in the mean. Why it could not."""
-    disks = [disk for disk in disks if "read" in disk]
-    if not disks:
+    rates = mean_rates(disks)
+    if rates is None:
         return []
-    device = measured({name: int(statistics.mean(disk[name] for disk in disks)) for name in RATES}, {})
+    device = measured(rates, {})
     try:
         with progress("Looking for what no planner can do without"):
             program = load().TraceProgram(recorded.path)

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 from outsize import machine
 from outsize.bench.runner import Run, ample
-from outsize.device import RATES, least_transfer_seconds
+from outsize.device import least_transfer_seconds, mean_rates
 from outsize.units import MIB, format_bytes
 
 
@@ -127,20 +127,19 @@ class Outcome:
 
     def _mean_disk(self) -> dict[str, float] | None:
         """Its bandwidths, before and after."""
-        disks = [disk for disk in (self.disk_before, self.disk_after) if "read" in disk]
-        return {name: statistics.mean(disk[name] for disk in disks) for name in RATES} if disks else None
+        return mean_rates([self.disk_before, self.disk_after])
 
     def limit_with_waits(self, run: Run) -> float | None:
         """The least a counted step can take, in the mean: plain's time, the disk's for the bytes that were in fact moved,
         or compute and what no planner can do without waiting for this disk. Ops are taken to be faster or slower alike than when
         the step was recorded: slower ones hide more of that wait, as much as they are slower and no more; faster ones less."""
-        disk, moved = self._mean_disk(), [self.per_step(run, name) for name in ("read_bytes", "write_bytes")]
         plain = self.mean(self.plain) if self.plain else None
-        if plain is None or disk is None or None in moved or run.least_wait is None:
+        up, down = self.per_step(run, "read_bytes"), self.per_step(run, "write_bytes")
+        disk = self._mean_disk()
+        if plain is None or up is None or down is None or disk is None or run.least_wait is None:
             return None
         compute, wait = run.least_wait
-        transfers = least_transfer_seconds(*(float(bytes_ or 0) for bytes_ in moved), disk)
-        return max(plain, transfers, min(plain, compute) + wait)
+        return max(plain, least_transfer_seconds(up, down, disk), min(plain, compute) + wait)
 
     def as_json(self) -> dict[str, Any]:
         return {
