@@ -210,6 +210,7 @@ py::dict stats() {
       py::arg("min_spill_file") = s.min_spill_file, py::arg("small_held") = s.small_held,
       py::arg("small_live") = s.small_live, py::arg("arena_bytes") = s.arena_bytes,
       py::arg("mechanism") = s.mechanism, py::arg("small_pages") = s.small_pages,
+      py::arg("bounced_bytes") = s.bounced_bytes,
       py::arg("policy") = s.policy, py::arg("foresight") = s.foresight,
       py::arg("pilot_ops") = s.pilot_ops,
       py::arg("pilot_known_ops") = s.pilot_known_ops, py::arg("pilot_given_up") = s.pilot_given_up,

@@ -21,4 +21,11 @@ inline Nanos processors_used() {
   return static_cast<Nanos>(used.tv_sec) * 1'000'000'000 + used.tv_nsec;
 }
 
+// What the calling thread has used of them. A system call.
+inline Nanos thread_used() {
+  timespec used{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return static_cast<Nanos>(used.tv_sec) * 1'000'000'000 + used.tv_nsec;
+}
+
 }  // namespace outsize::host

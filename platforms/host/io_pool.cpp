@@ -9,12 +9,14 @@
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
+#include <cstring>
 #include <list>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "platforms/host/clock.h"
+#include "platforms/host/io_bounce.h"
 #include "platforms/host/io_pool_fault.h"
 #include "platforms/host/machine_error.h"
 #include "platforms/host/signals_blocked.h"
@@ -37,6 +39,12 @@ struct Transfer {
   Status status;         // the first error
 };
 using Queue = std::list<Transfer>;
+
+// How much of it goes next. An injected fault takes the whole transfer in one go, so that it is counted once.
+Bytes piece_of(const Transfer& transfer) {
+  const Bytes left = transfer.request.bytes - transfer.issued;
+  return transfer.fault.kind == InjectedFault::Kind::kNone ? std::min(left, kPiece) : left;
+}
 
 // Bytes go around the page cache where the file was opened so; where it could not be, the cache is
 // told to let go, or it would be a second copy of everything in RAM that nobody budgeted.
@@ -76,17 +84,20 @@ FileRun place(const IoRequest& request, Bytes from) {
 
 namespace {
 
-// `bytes` that lie in one run.
-Status run_in_one(const IoRequest& request, Bytes from, std::int64_t begin, Bytes bytes, Bytes at_once) {
+// `bytes` that lie in one run of the file.
+Status run_in_one(const IoRequest& request, Bytes from, std::int64_t begin, Bytes bytes, char* bounce, Bytes at_once) {
+  const bool read = request.kind == IoRequest::Kind::kRead;
+  if (bounce != nullptr) at_once = std::min(at_once, BounceBuffers::kBytes);
   Bytes done = 0;
   while (done < bytes) {
-    char* memory = static_cast<char*>(request.memory) + from + done;
+    char* const memory = static_cast<char*>(request.memory) + from + done;
+    char* const direct = bounce != nullptr ? bounce : memory;
     const std::int64_t offset = begin + done;
     const auto size = static_cast<std::size_t>(std::min(bytes - done, at_once));
-    const ssize_t got = request.kind == IoRequest::Kind::kRead
-                            ? pread(request.fd, memory, size, offset)
-                            : pwrite(request.fd, memory, size, offset);
+    if (!read && bounce != nullptr) std::memcpy(bounce, memory, size);
+    const ssize_t got = read ? pread(request.fd, direct, size, offset) : pwrite(request.fd, direct, size, offset);
     if (got > 0) {
+      if (read && bounce != nullptr) std::memcpy(memory, bounce, static_cast<std::size_t>(got));
       done += got;
       continue;
     }
@@ -99,11 +110,11 @@ Status run_in_one(const IoRequest& request, Bytes from, std::int64_t begin, Byte
 
 }  // namespace
 
-Status run_piece(const IoRequest& request, Bytes from, Bytes bytes, Bytes at_once) {
+Status run_piece(const IoRequest& request, Bytes from, Bytes bytes, char* bounce, Bytes at_once) {
   for (const Bytes end = from + bytes; from < end;) {
     const FileRun at = place(request, from);
     const Bytes here = std::min(at.bytes, end - from);
-    if (Status status = run_in_one(request, from, at.offset, here, at_once); !status) return status;
+    if (Status status = run_in_one(request, from, at.offset, here, bounce, at_once); !status) return status;
     from += here;
   }
   return {};
@@ -113,9 +124,9 @@ namespace {
 
 class Pool final : public IoPool {
  public:
-  Pool(int threads, Done done)
-      : thread_count_(std::max(threads, 1)), done_(std::move(done)),
-        faults_(FaultPlan::from_environment()), state_(new State) {}
+  Pool(int threads, Done done, Bounce bounce)
+      : thread_count_(std::max(threads, 1)), done_(std::move(done)), bounce_(bounce),
+        faults_(FaultPlan::from_environment()), state_(new State(bounce)) {}
   ~Pool() override;
   void start();
 
@@ -125,6 +136,7 @@ class Pool final : public IoPool {
   void give_up(const void* helper) override;
   void set_write_limit(std::uint64_t bytes_a_second) override;
   Nanos held_back() const override;
+  Bytes bounced() const override;
   void quiesce() override;
   void resume() override;
   void after_fork_child() override;
@@ -134,9 +146,11 @@ class Pool final : public IoPool {
     Queue::iterator transfer;
     Bytes from = 0;
     Bytes bytes = 0;
+    Bouncer::Turn turn = {};
   };
   // Everything a forked child must forget lives in one block that it can leave behind as it is.
   struct State {
+    explicit State(Bounce bounce) : bouncer(bounce) {}
     std::mutex mutex;
     std::condition_variable work;   // something to start, or stopping
     std::condition_variable quiet;  // nothing left
@@ -147,6 +161,7 @@ class Pool final : public IoPool {
     int writing = 0;
     int reading = 0;
     std::size_t reads_queued = 0;
+    Bouncer bouncer;
     WriteLimit limit;
     Nanos held_since = 0;  // a pressed write is held back by the limit since then; 0: none is
     Nanos held_back = 0;   // before that
@@ -160,7 +175,7 @@ class Pool final : public IoPool {
   bool next_piece(Piece* piece, Nanos* wait);
   Piece issue(Queue& queue, Queue::iterator at);
   Queue::iterator of_helper(const void* helper);
-  void run(std::unique_lock<std::mutex>& lock, const Piece& piece);
+  void run(std::unique_lock<std::mutex>& lock, Piece piece);
   Nanos write_wait(Transfer& write, Nanos at);
   void write_begins(const Transfer& write, Bytes bytes);
   void finish(std::unique_lock<std::mutex>& lock, Queue::iterator transfer);
@@ -169,6 +184,7 @@ class Pool final : public IoPool {
 
   const int thread_count_;
   const Done done_;
+  const Bounce bounce_;
   FaultPlan faults_;
   State* state_;
   std::vector<pthread_t> threads_;
@@ -246,9 +262,9 @@ bool Pool::help(const void* helper) {
   Queue& queue = state_->queued[static_cast<std::size_t>(IoRequest::Urgency::kDemand)];
   const auto at = of_helper(helper);
   if (at == queue.end()) return false;
-  const Piece piece = issue(queue, at);
+  Piece piece = issue(queue, at);
   if (of_helper(helper) != queue.end()) state_->work.notify_one();  // several at once
-  run(lock, piece);
+  run(lock, std::move(piece));
   return true;
 }
 
@@ -289,6 +305,11 @@ void Pool::set_write_limit(std::uint64_t bytes_a_second) {
 Nanos Pool::held_back() const {
   const std::lock_guard lock(state_->mutex);
   return state_->held_back + (state_->held_since > 0 ? monotonic_now() - state_->held_since : 0);
+}
+
+Bytes Pool::bounced() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->bouncer.bounced();
 }
 
 // How long the limit holds this write back. Who ends or forks does not wait for a pace. Under the mutex.
@@ -332,7 +353,7 @@ void Pool::resume() {
 
 void Pool::after_fork_child() {
   // The old block may be locked by a thread that does not exist here: left behind, never looked at.
-  state_ = new State;
+  state_ = new State(bounce_);
   threads_.clear();
 }
 
@@ -347,6 +368,7 @@ bool Pool::next_piece(Piece* piece, Nanos* wait) {
       const bool read = at->request.kind == IoRequest::Kind::kRead;
       if (!read && reads_about && state_->writing >= writers_allowed) continue;
       if (!read && (*wait > 0 || (state_->limit.on() && (*wait = write_wait(*at, monotonic_now())) > 0))) continue;
+      if (!state_->bouncer.may_begin(at->request.kind, piece_of(*at), monotonic_now(), wait)) return false;
       *piece = issue(queue, at);
       return true;
     }
@@ -358,10 +380,9 @@ bool Pool::next_piece(Piece* piece, Nanos* wait) {
 Pool::Piece Pool::issue(Queue& queue, Queue::iterator at) {
   const bool read = at->request.kind == IoRequest::Kind::kRead;
   if (at->started == 0) at->started = monotonic_now();
-  const Bytes left = at->request.bytes - at->issued;
-  // An injected fault takes the whole transfer in one go, so that it is counted once.
-  const Bytes bytes = at->fault.kind == InjectedFault::Kind::kNone ? std::min(left, kPiece) : left;
-  const Piece piece{at, at->issued, bytes};
+  const Bytes bytes = piece_of(*at);
+  Piece piece{at, at->issued, bytes,
+              state_->bouncer.begin(at->request.kind, bytes, at->fault.kind == InjectedFault::Kind::kNone, monotonic_now())};
   at->issued += bytes;
   ++at->under_way;
   ++(read ? state_->reading : state_->writing);
@@ -382,17 +403,22 @@ void Pool::finish(std::unique_lock<std::mutex>& lock, Queue::iterator transfer) 
 }
 
 // Under the mutex, which it lets go of meanwhile.
-void Pool::run(std::unique_lock<std::mutex>& lock, const Piece& piece) {
+void Pool::run(std::unique_lock<std::mutex>& lock, Piece piece) {
   State* const state = state_;
   const auto transfer = piece.transfer;
   const IoRequest request = transfer->request;
   const InjectedFault fault = transfer->fault;
+  char* const bounce = piece.turn.memory();
+  const bool measured = piece.turn.way.measured;
   ++state->active;
   lock.unlock();
+  const Nanos began = measured ? monotonic_now() + thread_used() : 0;
   Status status = fault.kind == InjectedFault::Kind::kNone
-                      ? run_piece(request, piece.from, piece.bytes)
-                      : run_injected(request, fault);
+                      ? run_piece(request, piece.from, piece.bytes, bounce)
+                      : run_injected(request, fault, bounce);
+  const Nanos took = !status.ok() ? -1 : measured ? monotonic_now() + thread_used() - began : 0;
   lock.lock();
+  if (state->bouncer.end(request.kind, piece.bytes, piece.turn, took)) state->work.notify_all();
   const bool read = request.kind == IoRequest::Kind::kRead;
   if (!status && transfer->status.ok()) {
     transfer->status = std::move(status);
@@ -419,7 +445,7 @@ void Pool::loop() {
     Piece piece;
     Nanos wait = 0;
     if (next_piece(&piece, &wait)) {
-      run(lock, piece);
+      run(lock, std::move(piece));
     } else {
       if (state->stopping && idle()) break;
       if (wait > 0) state->work.wait_for(lock, std::chrono::nanoseconds(wait));
@@ -431,8 +457,8 @@ void Pool::loop() {
 
 }  // namespace
 
-std::unique_ptr<IoPool> IoPool::create(int threads, Done done) {
-  auto pool = std::make_unique<Pool>(threads, std::move(done));
+std::unique_ptr<IoPool> IoPool::create(int threads, Done done, Bounce bounce) {
+  auto pool = std::make_unique<Pool>(threads, std::move(done), bounce);
   pool->start();
   return pool;
 }

@@ -1,6 +1,7 @@
 // A small pool of threads that read and write with pread and pwrite. Large transfers are cut into
 // pieces so that several threads share one; reads that somebody waits for go first, and writes step
-// back so that reads keep their share of the disk (mixed bandwidth is below either alone).
+// back so that reads keep their share of the disk (mixed bandwidth is below either alone). Memory that lies
+// here and there goes through bounce buffers where that is faster (io_bounce.h).
 //
 // Injection: OUTSIZE_IO_FAULT="every=K[,offset=J][,kind=read|write][,error=EIO|ENOSPC|SHORT|FLIP|LATE|PARTS][,late=MS]"
 // makes the K-th (then every K-th) transfer fail for the fault tests. Some succeed: with FLIP one bit is
@@ -42,7 +43,8 @@ struct IoResult {
 class IoPool {
  public:
   using Done = std::function<void(const IoResult&)>;  // on a pool thread, no pool lock held
-  static std::unique_ptr<IoPool> create(int threads, Done done);
+  enum class Bounce : std::uint8_t { kMeasured, kNever, kAlways };  // see io_bounce.h; the last two are for tests
+  static std::unique_ptr<IoPool> create(int threads, Done done, Bounce bounce = Bounce::kMeasured);
   virtual ~IoPool() = default;  // waits for what is under way
 
   virtual void submit(const IoRequest& request) = 0;
@@ -58,6 +60,8 @@ class IoPool {
   virtual void set_write_limit(std::uint64_t bytes_a_second) = 0;
   // How long pressed writes, for which somebody waits, have been held back by that limit.
   virtual Nanos held_back() const = 0;
+  // How many bytes went through bounce buffers.
+  virtual Bytes bounced() const = 0;
   // Blocks until nothing is queued or under way and holds new work back until resume(). For fork.
   virtual void quiesce() = 0;
   virtual void resume() = 0;

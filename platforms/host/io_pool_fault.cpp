@@ -107,27 +107,27 @@ Status flip(const IoRequest& request, std::int64_t number) {
 
 }  // namespace
 
-Status run_injected(const IoRequest& request, const InjectedFault& fault) {
+Status run_injected(const IoRequest& request, const InjectedFault& fault, char* bounce) {
   switch (fault.kind) {
     case InjectedFault::Kind::kErrno:
       return transfer_error(request, request.offset, request.bytes, 0, fault.error);
     case InjectedFault::Kind::kFlip:
-      if (Status status = run_piece(request, 0, request.bytes); !status) return status;
+      if (Status status = run_piece(request, 0, request.bytes, bounce); !status) return status;
       return flip(request, fault.number);
     case InjectedFault::Kind::kShort: {
       const Bytes half = request.bytes / 2 / kPageBytes * kPageBytes;
-      if (Status status = run_piece(request, 0, half); !status) return status;
+      if (Status status = run_piece(request, 0, half, bounce); !status) return status;
       return transfer_error(request, place(request, half).offset, request.bytes - half, 0, 0);
     }
     case InjectedFault::Kind::kLate:
       std::this_thread::sleep_for(std::chrono::milliseconds(fault.late));
       break;
     case InjectedFault::Kind::kParts:
-      return run_piece(request, 0, request.bytes, kPageBytes);
+      return run_piece(request, 0, request.bytes, bounce, kPageBytes);
     case InjectedFault::Kind::kNone:
       break;
   }
-  return run_piece(request, 0, request.bytes);
+  return run_piece(request, 0, request.bytes, bounce);
 }
 
 }  // namespace outsize::host

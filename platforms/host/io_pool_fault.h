@@ -38,13 +38,14 @@ class FaultPlan {
 // The transfer as the fault would have it: kErrno does nothing and fails; kShort does the first
 // half and then makes no progress; kFlip does all of it, and one bit is wrong where the bytes arrive.
 // Two are no failures: kLate takes long, so that others overtake it; with kParts the system does only a
-// page at each call.
-Status run_injected(const IoRequest& request, const InjectedFault& fault);
+// page at each call. `bounce` as in run_piece.
+Status run_injected(const IoRequest& request, const InjectedFault& fault, char* bounce = nullptr);
 
 // Where byte `from` of a request lies in the file, and how many follow it there.
 FileRun place(const IoRequest& request, Bytes from);
-// The plain transfer of a part of a request, `at_once` bytes a call at most, and its errors. Defined by the pool.
-Status run_piece(const IoRequest& request, Bytes from, Bytes bytes, Bytes at_once = INT64_MAX);
+// The plain transfer of a part of a request, `at_once` bytes a call at most, and its errors: through a buffer of
+// BounceBuffers::kBytes, if one is given. Defined by the pool.
+Status run_piece(const IoRequest& request, Bytes from, Bytes bytes, char* bounce = nullptr, Bytes at_once = INT64_MAX);
 Error transfer_error(const IoRequest& request, std::int64_t offset, Bytes asked, Bytes done, int error);
 
 }  // namespace outsize::host

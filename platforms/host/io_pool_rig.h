@@ -74,7 +74,7 @@ class IoPoolTest : public testing::Test {
 
   void start(int threads, const char* fault = nullptr) {
     if (fault != nullptr) setenv("OUTSIZE_IO_FAULT", fault, 1);
-    pool_ = IoPool::create(threads, [this](const IoResult& result) { done(result); });
+    pool_ = IoPool::create(threads, [this](const IoResult& result) { done(result); }, bounce_);
   }
   IoRequest request(Kind kind, void* memory, Bytes bytes, std::int64_t offset, std::uint64_t token,
                     Urgency urgency = Urgency::kDemand) const {
@@ -94,6 +94,7 @@ class IoPoolTest : public testing::Test {
   }
 
   int fd_ = -1;
+  IoPool::Bounce bounce_ = IoPool::Bounce::kMeasured;
   std::unique_ptr<IoPool> pool_;
 
  private:

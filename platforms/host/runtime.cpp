@@ -479,7 +479,7 @@ Stats Runtime::stats() const {
   s.arena_bytes = m.space.used();
   s.mechanism = m.mover->name();
   s.small_pages = m.page_choice->small();
-  s.policy = m.options.policy;
+  s.bounced_bytes = m.io ? m.io->bounced() : 0;
   m.tell_foresight(s);
   s.spill_dir = m.options.spill_dir;
   if (m.spill) s.warning = m.spill->warning();

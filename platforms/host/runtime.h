@@ -86,6 +86,7 @@ struct Stats {
   Bytes arena_bytes = 0;        // address space in use by live extents
   std::string mechanism;        // "userfaultfd+move", "userfaultfd+copy", "signal"
   bool small_pages = false;     // chosen or on trial just now
+  Bytes bounced_bytes = 0;      // read and written through bounce buffers (io_bounce.h)
   std::string policy, spill_dir;
   std::string foresight;        // who foresees now, where the policy chooses (Predictor::foresight)
   std::string warning;          // about the spill directory; empty: none

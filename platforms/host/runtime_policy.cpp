@@ -36,6 +36,7 @@ Status Runtime::Impl::read_recording(Beginning& beginning) {
 }
 
 void Runtime::Impl::tell_foresight(Stats& stats) const {
+  stats.policy = options.policy;
   stats.foresight = engine->foresight();
   const Predictor::Recognized recognized = engine->predictor().recognized();
   const auto ops = static_cast<std::int64_t>(recognized.ops), known = static_cast<std::int64_t>(recognized.known);

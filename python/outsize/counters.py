@@ -51,6 +51,7 @@ class Stats:
     arena_bytes: int = 0
     mechanism: str = ""
     small_pages: bool = False  # they fill whole chunks just now: chosen, or on trial
+    bounced_bytes: int = 0  # read and written through a little memory that lies together, as that was faster
     policy: str = ""
     foresight: str = ""  # who foresees now, where the policy chooses
     pilot_ops: int = 0  # of the first steps, where the pilot began with a model
