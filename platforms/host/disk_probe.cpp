@@ -72,6 +72,15 @@ Result<std::vector<Bytes>> DiskProbe::run(const std::vector<Part>& parts, std::s
   return speeds;
 }
 
+Status DiskProbe::settle(const Slot& written) {
+  Slot part = written;
+  part.bytes = std::min(written.bytes, 256 * kMiB);
+  for (const auto kind : {IoRequest::Kind::kWrite, IoRequest::Kind::kRead}) {
+    if (auto rates = run({{kind, &part}}, 1); !rates) return rates.error();
+  }
+  return {};
+}
+
 ProbeMemory::ProbeMemory(Bytes size)
     : bytes(static_cast<std::size_t>(size)),
       address(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
@@ -102,6 +111,7 @@ Result<std::unique_ptr<DiskLoad>> DiskLoad::create(const std::string& directory,
   if (load->memory_.address == MAP_FAILED) return os_error(ErrorCode::kInternal, "mmap", load->memory_.error);
   load->slot_ = std::move(*slot);
   if (Status written = load->move(IoRequest::Kind::kWrite); !written) return written.error();
+  if (Status settled = load->probe_.settle(load->slot_); !settled) return settled.error();
   return load;
 }
 

@@ -14,7 +14,7 @@ BounceChoice::Class& BounceChoice::class_of(IoRequest::Kind kind, Bytes bytes) {
   return classes_[static_cast<std::size_t>(kind)][size];
 }
 
-BounceChoice::Way BounceChoice::way(IoRequest::Kind kind, Bytes bytes, bool alone) {
+BounceChoice::Way BounceChoice::choose(IoRequest::Kind kind, Bytes bytes, bool alone) {
   if (mode_ != IoPool::Bounce::kMeasured) return {mode_ == IoPool::Bounce::kAlways, false};
   if (bytes < kLeast) return {};
   Class& c = class_of(kind, bytes);
@@ -36,14 +36,19 @@ bool BounceChoice::overdue(IoRequest::Kind kind, Bytes bytes) {
   return mode_ == IoPool::Bounce::kMeasured && bytes >= kLeast && class_of(kind, bytes).missed >= kPatience;
 }
 
-void BounceChoice::forgo(IoRequest::Kind kind, Bytes bytes) { class_of(kind, bytes).missed = 0; }
+// As the others take so long, it is not to be tried soon.
+void BounceChoice::forgo(IoRequest::Kind kind, Bytes bytes) {
+  Class& c = class_of(kind, bytes);
+  c.missed = 0;
+  pause(c, 4 * c.gap);
+}
 
 void BounceChoice::took(IoRequest::Kind kind, Bytes bytes, Way way, Nanos nanos) {
   if (!way.measured) return;
   Class& c = class_of(kind, bytes);
   if (nanos < 0) return pause(c, 4 * c.gap);
   c.cost[way.bounce ? 1 : 0] += nanos * kMiB / bytes;
-  if (++c.told == 4) end(c);
+  if (++c.told == kDuel) end(c);
 }
 
 void BounceChoice::end(Class& c) {
@@ -84,6 +89,7 @@ void BounceBuffers::make() {
   madvise(mapping_, kAll + kChunkBytes, MADV_DONTFORK);
   char* const begin = reinterpret_cast<char*>(round_up(reinterpret_cast<Bytes>(mapping_), kChunkBytes));
   madvise(begin, kAll, MADV_HUGEPAGE);
+  for (Bytes at = 0; at < kAll; at += kChunkBytes) begin[at] = 0;  // or the first transfer that is measured made the page
   free_.reserve(kAll / kBytes);
   for (Bytes at = kAll; at > 0; at -= kBytes) free_.push_back(begin + at - kBytes);  // the lowest goes first
 }
@@ -96,26 +102,33 @@ BounceBuffers::Lease BounceBuffers::lease() {
   return {this, memory};
 }
 
-bool Bouncer::may_begin(IoRequest::Kind kind, Bytes bytes, Nanos now, Nanos* wait) {
-  const bool due = moving_ > 0 && alone_since_ == 0 && choice_.overdue(kind, bytes);
+bool Bouncer::may_begin(IoRequest::Kind kind, Bytes bytes, bool pressing, Nanos now, Nanos* wait) {
+  if (pressing) return true;
+  const bool due = alone_since_ == 0 && moving_ > 0 && choice_.overdue(kind, bytes);
   if (due && held_since_ == 0) held_since_ = now;
   const Nanos since = alone_since_ > 0 ? alone_since_ : due ? held_since_ : 0;
   if (since == 0) return true;
   *wait = std::max<Nanos>(since + kHold - now, 0);
-  if (*wait > 0) return false;
-  if (due) choice_.forgo(kind, bytes);
-  held_since_ = 0;
+  if (*wait > 0) {
+    held_ = true;
+    return false;
+  }
+  if (due) {
+    choice_.forgo(kind, bytes);
+    held_since_ = 0;
+  }
   return true;
 }
 
 Bouncer::Turn Bouncer::begin(IoRequest::Kind kind, Bytes bytes, bool plain, Nanos now) {
-  const bool alone = moving_++ == 0 && plain;
-  Turn turn{choice_.way(kind, bytes, alone), {}};
+  const bool alone = moving_ == 0 && plain && !rest_;
+  ++moving_;
+  rest_ = false;
+  Turn turn{choice_.choose(kind, bytes, alone), {}};
   if (turn.way.bounce) turn.buffer = buffers_.lease();
   if (turn.way.measured) {
     alone_since_ = now;
-    held_since_ = 0;
-    disturbed_ = turn.way.bounce && turn.memory() == nullptr;
+    disturbed_ = false;
   } else {
     disturbed_ = true;
   }
@@ -123,14 +136,19 @@ Bouncer::Turn Bouncer::begin(IoRequest::Kind kind, Bytes bytes, bool plain, Nano
 }
 
 bool Bouncer::end(IoRequest::Kind kind, Bytes bytes, Turn& turn, Nanos took) {
+  const bool went_there = !turn.way.bounce || turn.memory() != nullptr;
   if (turn.memory() != nullptr && took >= 0) bounced_ += bytes;
   turn.buffer.give_back();
   --moving_;
+  if (moving_ == 0) held_since_ = 0;
   if (turn.way.measured) {
-    choice_.took(kind, bytes, turn.way, disturbed_ ? -1 : took);
+    if (!went_there || took < 0) choice_.took(kind, bytes, turn.way, -1);
+    else if (!disturbed_) choice_.took(kind, bytes, turn.way, took);
     alone_since_ = 0;
+    rest_ = true;
   }
-  return turn.way.measured || (held_since_ > 0 && moving_ == 0);
+  if (!turn.way.measured && moving_ > 0) return false;
+  return std::exchange(held_, false);
 }
 
 }  // namespace outsize::host

@@ -2,16 +2,18 @@
 //
 // Direct I/O hands a disk the program's own pages, one run of neighbours after the other. Some disks mind how many runs
 // there are: a virtual one moved four times as much a second from huge pages as from scattered small ones, and a copy
-// costs a sixth of the difference (docs/notes/scattered-pages.md). Others do not mind, and a program's large tensors lie
+// costs a tenth of what that saves (docs/notes/scattered-pages.md). Others do not mind, and a program's large tensors lie
 // together as they are. Nobody says which, so the ways duel: of four transfers two go the one way and two the other, and
-// the way that took less is the next ones'; the surer, the more seldom it is asked again. Such transfers are alone: beside
-// others that go the slow way the quick one is slow, too.
+// the way that wins more duels is that of the transfers which follow; as long as it wins, it is asked about ever more
+// seldom. A transfer that is measured is alone: beside others that go the slow way the quick one is slow, too.
 //
 // Threading: not thread-safe; the pool calls under its mutex.
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "core/base/types.h"
@@ -28,18 +30,20 @@ class BounceChoice {
   };
   explicit BounceChoice(IoPool::Bounce mode) : mode_(mode) {}
 
-  // Of a transfer that begins now. `alone`: no other is under way, and none will begin before it ends.
-  Way way(IoRequest::Kind kind, Bytes bytes, bool alone);
-  // There was no such transfer for a while, and it is time to see to it that there is one; or not yet.
+  // A transfer begins now. `alone`: no other is under way.
+  Way choose(IoRequest::Kind kind, Bytes bytes, bool alone);
+  // There was none alone for a while, and it is time to see to it that there is; or not yet.
   bool overdue(IoRequest::Kind kind, Bytes bytes);
   void forgo(IoRequest::Kind kind, Bytes bytes);
-  // One that is measured took so long, wall and processor time together: the one holds up who waits for it, the other
-  // who computes meanwhile. Less than 0: it failed, was not alone or did not go that way, and the duel is void.
+  // One that is measured took so long, wall and processor time together: the one holds up who waits for it, the other who
+  // computes meanwhile. Less than 0: it failed or did not go that way, and the duel is void. Where nothing can be said of
+  // one, as others began meanwhile, nothing is, and the next takes its place.
   void took(IoRequest::Kind kind, Bytes bytes, Way way, Nanos nanos);
 
  private:
   static constexpr Bytes kLeast = 32 * kKiB;  // below, there are few runs whatever they are
   static constexpr std::size_t kSizes = 4;    // up to 128 KiB, 512 KiB, 2 MiB, and more
+  static constexpr int kDuel = 4;             // transfers
   static constexpr int kSure = 3;
   static constexpr int kPatience = 16;        // so many transfers go by before others are held back
   static constexpr int kGapMin = 2, kGapMax = 512;  // transfers from a duel to the next
@@ -47,7 +51,7 @@ class BounceChoice {
   struct Class {
     int score = 0;  // above 0: bounce
     int gap = 0, wait = 0, missed = 0;
-    int told = 0;                        // of four
+    int told = 0;                        // of kDuel
     std::array<Nanos, 2> cost = {0, 0};  // of a MiB: direct, bounced
   };
   Class& class_of(IoRequest::Kind kind, Bytes bytes);
@@ -61,7 +65,7 @@ class BounceChoice {
 // The buffers, in huge pages where the system has some. Made when the first is asked for.
 class BounceBuffers {
  public:
-  static constexpr Bytes kBytes = kMiB;  // of each: smaller ones are slower, larger ones no faster
+  static constexpr Bytes kBytes = kMiB;  // of each: smaller ones are slower, larger ones hardly faster
   // The right to one; none where `memory()` is null. Given back before the buffers go.
   class Lease {
    public:
@@ -104,14 +108,16 @@ class Bouncer {
   };
   explicit Bouncer(IoPool::Bounce mode) : choice_(mode) {}
 
-  // Not while one is measured alone, or is about to be: to be asked again after `wait`, or when another ended. Never for
-  // longer than kHold altogether. Who does not ask may begin: then nothing is measured.
-  bool may_begin(IoRequest::Kind kind, Bytes bytes, Nanos now, Nanos* wait);
+  // Not while one is measured, or waits for the others' end to be: then it is to be asked again after `wait`, or when another
+  // ended. Either lasts kHold at most, and not twice in a row. `pressing`: somebody waits for it; it may, and
+  // spoils what is measured, as do those that begin without asking.
+  bool may_begin(IoRequest::Kind kind, Bytes bytes, bool pressing, Nanos now, Nanos* wait);
   // `plain`: as usual, so that how long it takes tells something.
   Turn begin(IoRequest::Kind kind, Bytes bytes, bool plain, Nanos now);
-  // It took so long, less than 0 if it failed. True: others may begin that might not before.
+  // It took so long, less than 0 if it failed. True: one that might not begin is to ask again.
   bool end(IoRequest::Kind kind, Bytes bytes, Turn& turn, Nanos took);
-
+  // Some might not begin, and have not been told to ask again.
+  bool holds() const { return held_; }
   Bytes bounced() const { return bounced_; }  // ended transfers that went through buffers
 
   static constexpr Nanos kHold = 20'000'000;
@@ -121,8 +127,10 @@ class Bouncer {
   BounceBuffers buffers_;
   int moving_ = 0;
   Bytes bounced_ = 0;
-  Nanos alone_since_ = 0, held_since_ = 0;  // 0: none is measured; none is held back for one that is to be
-  bool disturbed_ = false;                  // the one that is measured
+  Nanos alone_since_ = 0, held_since_ = 0;  // 0: none is measured; none waits for the others' end
+  bool disturbed_ = false;  // the one that is measured
+  bool rest_ = false;       // one was; the next is not, as it may have been held back
+  bool held_ = false;
 };
 
 }  // namespace outsize::host

@@ -46,6 +46,11 @@ Bytes piece_of(const Transfer& transfer) {
   return transfer.fault.kind == InjectedFault::Kind::kNone ? std::min(left, kPiece) : left;
 }
 
+// Somebody waits for it.
+bool pressing(IoRequest::Urgency urgency) {
+  return urgency == IoRequest::Urgency::kDemand || urgency == IoRequest::Urgency::kPressedWrite;
+}
+
 // Bytes go around the page cache where the file was opened so; where it could not be, the cache is
 // told to let go, or it would be a second copy of everything in RAM that nobody budgeted.
 void drop_from_cache(const IoRequest& request, std::int64_t offset, Bytes bytes) {
@@ -288,7 +293,8 @@ void Pool::promote(std::uint64_t token, IoRequest::Urgency urgency, const void* 
       at->request.urgency = urgency;
       at->request.helper = helper;
       state_->queued[to].splice(state_->queued[to].end(), queue, at);
-      if (state_->limit.on()) state_->work.notify_one();  // from here on it counts as held back
+      // From here on it counts as held back by the limit, and is not any more by one that is measured.
+      if (state_->limit.on() || state_->bouncer.holds()) state_->work.notify_all();
       return;
     }
   }
@@ -368,7 +374,9 @@ bool Pool::next_piece(Piece* piece, Nanos* wait) {
       const bool read = at->request.kind == IoRequest::Kind::kRead;
       if (!read && reads_about && state_->writing >= writers_allowed) continue;
       if (!read && (*wait > 0 || (state_->limit.on() && (*wait = write_wait(*at, monotonic_now())) > 0))) continue;
-      if (!state_->bouncer.may_begin(at->request.kind, piece_of(*at), monotonic_now(), wait)) return false;
+      if (!state_->bouncer.may_begin(at->request.kind, piece_of(*at), pressing(at->request.urgency), monotonic_now(), wait)) {
+        return false;  // nothing less urgent, either
+      }
       *piece = issue(queue, at);
       return true;
     }

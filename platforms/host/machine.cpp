@@ -74,16 +74,15 @@ Result<DiskBandwidth> measure_disk(const std::string& directory, Bytes sample) {
   // virtual machine's host as well, and a run writes the same slots again and again. What was never written would also
   // read as zeros without touching the disk.
   if (auto first = probe.run({write_all}); !first) return first.error();
-  Slot part = *slot;
-  part.bytes = std::min(sample, kSingle);
-  // Reads, too, are to have found their way (io_bounce.h), which they do soonest one at a time.
-  if (auto first = probe.run({{IoRequest::Kind::kRead, &part}}, 1); !first) return first.error();
+  if (Status settled = probe.settle(*slot); !settled) return settled.error();
   auto write = probe.run({write_all});
   if (!write) return write.error();
   auto read = probe.run({read_all});
   if (!read) return read.error();
   auto mixed = measure_mixed(probe, *slot);
   if (!mixed) return mixed.error();
+  Slot part = *slot;
+  part.bytes = std::min(sample, kSingle);
   auto single_read = probe.run({{IoRequest::Kind::kRead, &part}}, 1);
   if (!single_read) return single_read.error();
   auto single_write = probe.run({{IoRequest::Kind::kWrite, &part}}, 1);

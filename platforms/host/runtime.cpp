@@ -480,7 +480,7 @@ Stats Runtime::stats() const {
   s.mechanism = m.mover->name();
   s.small_pages = m.page_choice->small();
   s.bounced_bytes = m.io ? m.io->bounced() : 0;
-  m.tell_foresight(s);
+  m.tell_policy(s);
   s.spill_dir = m.options.spill_dir;
   if (m.spill) s.warning = m.spill->warning();
   s.disk_size = m.spill ? m.spill->disk_size() : 0;

@@ -112,7 +112,7 @@ struct Runtime::Impl {
   Status start(const RuntimeOptions& options);
   Policy make_chosen_policy();
   Status read_recording(Beginning& beginning);
-  void tell_foresight(Stats& stats) const;
+  void tell_policy(Stats& stats) const;
   void fit_into_budget(std::unique_lock<RuntimeLock>& guard);
   Status stop();
   Status bring_back();                       // the greater part of stop()

@@ -35,7 +35,7 @@ Status Runtime::Impl::read_recording(Beginning& beginning) {
   return {};
 }
 
-void Runtime::Impl::tell_foresight(Stats& stats) const {
+void Runtime::Impl::tell_policy(Stats& stats) const {
   stats.policy = options.policy;
   stats.foresight = engine->foresight();
   const Predictor::Recognized recognized = engine->predictor().recognized();
