@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 
+#include "platforms/host/io_bounce.h"
 #include "platforms/host/machine_error.h"
 
 namespace outsize::host {
@@ -73,11 +74,16 @@ Result<std::vector<Bytes>> DiskProbe::run(const std::vector<Part>& parts, std::s
 }
 
 Status DiskProbe::settle(const Slot& written) {
+  constexpr Bytes kEnough = 2 * BounceChoice::kDuel * kTransfer;
+  constexpr int kPasses = 4;  // a small sample is for a look, not for figures
   Slot part = written;
-  part.bytes = std::min(written.bytes, 256 * kMiB);
+  part.bytes = std::min(written.bytes, kEnough);
   for (const auto kind : {IoRequest::Kind::kWrite, IoRequest::Kind::kRead}) {
-    if (auto rates = run({{kind, &part}}, 1); !rates) return rates.error();
+    for (int pass = 0; pass < kPasses && pass * part.bytes < kEnough; ++pass) {
+      if (auto rates = run({{kind, &part}}); !rates) return rates.error();
+    }
   }
+  pool_->keep_ways();
   return {};
 }
 

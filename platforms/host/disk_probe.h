@@ -27,8 +27,8 @@ class DiskProbe {
   DiskProbe(int fd, char* memory);
   // Bytes a second of every part, all of them under way together until the first ends.
   Result<std::vector<Bytes>> run(const std::vector<Part>& parts, std::size_t lanes = kLanes);
-  // Both kinds of transfers find their way (io_bounce.h), as in a run after a while: a part of a `written` slot is moved one
-  // transfer at a time, by which it is found soonest.
+  // Both kinds of transfers find their way (io_bounce.h), as in a run after a while, and keep it: the first bytes of a slot
+  // that was `written` are moved until that is so: half a GiB each way, of a small one less.
   Status settle(const Slot& written);
 
  private:

@@ -14,53 +14,43 @@ BounceChoice::Class& BounceChoice::class_of(IoRequest::Kind kind, Bytes bytes) {
   return classes_[static_cast<std::size_t>(kind)][size];
 }
 
-BounceChoice::Way BounceChoice::choose(IoRequest::Kind kind, Bytes bytes, bool alone) {
-  if (mode_ != IoPool::Bounce::kMeasured) return {mode_ == IoPool::Bounce::kAlways, false};
+BounceChoice::Way BounceChoice::choose(IoRequest::Kind kind, Bytes bytes) {
+  if (mode_ != IoPool::Bounce::kMeasured) return {mode_ == IoPool::Bounce::kAlways, 0};
   if (bytes < kLeast) return {};
   Class& c = class_of(kind, bytes);
   const bool wins = c.score > 0;
+  if (kept_ || c.begun == kDuel) return {wins, 0};  // of some nobody has told yet
   if (c.wait > 0) {
     --c.wait;
-    return {wins, false};
+    return {wins, 0};
   }
-  if (!alone) {
-    ++c.missed;
-    return {wins, false};
+  const int turn = c.begun / kTurn, place = c.begun % kTurn;
+  ++c.begun;
+  const bool other = turn == 1 || turn == 2;
+  return {wins != other, place < kOthers ? 0 : c.duel};
+}
+
+void BounceChoice::took(IoRequest::Kind kind, Bytes bytes, Way way, std::optional<Nanos> nanos) {
+  if (way.duel == 0) return;
+  Class& c = class_of(kind, bytes);
+  if (way.duel != c.duel) return;
+  if (nanos) {
+    Side& side = c.sides[way.bounce ? 1 : 0];
+    side.nanos += *nanos;
+    side.bytes += bytes;
   }
-  c.missed = 0;
-  const bool other = c.told == 1 || c.told == 2;  // a b b a, as a disk gets faster or slower meanwhile
-  return {wins != other, true};
+  if (++c.told == 4 * (kTurn - kOthers)) end(c);
 }
 
-bool BounceChoice::overdue(IoRequest::Kind kind, Bytes bytes) {
-  return mode_ == IoPool::Bounce::kMeasured && bytes >= kLeast && class_of(kind, bytes).missed >= kPatience;
-}
-
-// As the others take so long, it is not to be tried soon.
-void BounceChoice::forgo(IoRequest::Kind kind, Bytes bytes) {
-  Class& c = class_of(kind, bytes);
-  c.missed = 0;
-  pause(c, 4 * c.gap);
-}
-
-void BounceChoice::took(IoRequest::Kind kind, Bytes bytes, Way way, Nanos nanos) {
-  if (!way.measured) return;
-  Class& c = class_of(kind, bytes);
-  if (nanos < 0) return pause(c, 4 * c.gap);
-  c.cost[way.bounce ? 1 : 0] += nanos * kMiB / bytes;
-  if (++c.told == kDuel) end(c);
-}
-
+// A side of which nothing is known has lost.
 void BounceChoice::end(Class& c) {
-  const bool won = c.cost[1] < c.cost[0], before = c.score > 0;
+  const bool before = c.score > 0;
+  const bool won = c.sides[1].bytes > 0 && (c.sides[0].bytes == 0 || c.sides[1].of_a_kib() < c.sides[0].of_a_kib());
   c.score = std::clamp(c.score + (won ? 1 : -1), -kSure, kSure);
-  pause(c, won == before ? 4 * c.gap : 0);
-}
-
-void BounceChoice::pause(Class& c, int gap) {
-  c.gap = c.wait = std::clamp(gap, kGapMin, kGapMax);
-  c.told = 0;
-  c.cost = {0, 0};
+  c.gap = c.wait = won == before ? std::clamp(4 * c.gap, kGapMin, kGapMax) : kGapMin;
+  if (++c.duel == 0) c.duel = 1;
+  c.begun = c.told = 0;
+  c.sides = {};
 }
 
 BounceBuffers::Lease& BounceBuffers::Lease::operator=(Lease&& other) noexcept {
@@ -100,55 +90,6 @@ BounceBuffers::Lease BounceBuffers::lease() {
   char* const memory = free_.back();
   free_.pop_back();
   return {this, memory};
-}
-
-bool Bouncer::may_begin(IoRequest::Kind kind, Bytes bytes, bool pressing, Nanos now, Nanos* wait) {
-  if (pressing) return true;
-  const bool due = alone_since_ == 0 && moving_ > 0 && choice_.overdue(kind, bytes);
-  if (due && held_since_ == 0) held_since_ = now;
-  const Nanos since = alone_since_ > 0 ? alone_since_ : due ? held_since_ : 0;
-  if (since == 0) return true;
-  *wait = std::max<Nanos>(since + kHold - now, 0);
-  if (*wait > 0) {
-    held_ = true;
-    return false;
-  }
-  if (due) {
-    choice_.forgo(kind, bytes);
-    held_since_ = 0;
-  }
-  return true;
-}
-
-Bouncer::Turn Bouncer::begin(IoRequest::Kind kind, Bytes bytes, bool plain, Nanos now) {
-  const bool alone = moving_ == 0 && plain && !rest_;
-  ++moving_;
-  rest_ = false;
-  Turn turn{choice_.choose(kind, bytes, alone), {}};
-  if (turn.way.bounce) turn.buffer = buffers_.lease();
-  if (turn.way.measured) {
-    alone_since_ = now;
-    disturbed_ = false;
-  } else {
-    disturbed_ = true;
-  }
-  return turn;
-}
-
-bool Bouncer::end(IoRequest::Kind kind, Bytes bytes, Turn& turn, Nanos took) {
-  const bool went_there = !turn.way.bounce || turn.memory() != nullptr;
-  if (turn.memory() != nullptr && took >= 0) bounced_ += bytes;
-  turn.buffer.give_back();
-  --moving_;
-  if (moving_ == 0) held_since_ = 0;
-  if (turn.way.measured) {
-    if (!went_there || took < 0) choice_.took(kind, bytes, turn.way, -1);
-    else if (!disturbed_) choice_.took(kind, bytes, turn.way, took);
-    alone_since_ = 0;
-    rest_ = true;
-  }
-  if (!turn.way.measured && moving_ > 0) return false;
-  return std::exchange(held_, false);
 }
 
 }  // namespace outsize::host

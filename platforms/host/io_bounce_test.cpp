@@ -5,12 +5,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -29,7 +32,7 @@ constexpr Nanos kMs = 1'000'000;
 int bounced(BounceChoice& choice, int count, Nanos direct, Nanos bounce, Kind kind = Kind::kRead, Bytes bytes = kMiB) {
   int sum = 0;
   for (int i = 0; i < count; ++i) {
-    const BounceChoice::Way way = choice.choose(kind, bytes, true);
+    const BounceChoice::Way way = choice.choose(kind, bytes);
     choice.took(kind, bytes, way, way.bounce ? bounce : direct);
     sum += way.bounce ? 1 : 0;
   }
@@ -38,91 +41,119 @@ int bounced(BounceChoice& choice, int count, Nanos direct, Nanos bounce, Kind ki
 
 TEST(BounceChoice, TakesTheQuickerWayAndSeldomAsksAgain) {
   BounceChoice quicker(IoPool::Bounce::kMeasured), slower(IoPool::Bounce::kMeasured);
-  EXPECT_GE(bounced(quicker, 100, 4 * kMs, kMs), 80);
-  EXPECT_LE(bounced(slower, 100, kMs, 4 * kMs), 12);
-  bounced(quicker, 2000, 4 * kMs, kMs);
-  bounced(slower, 2000, kMs, 4 * kMs);
-  EXPECT_GE(bounced(quicker, 10000, 4 * kMs, kMs), 9950);
-  EXPECT_LE(bounced(slower, 10000, kMs, 4 * kMs), 50);
-  EXPECT_GE(bounced(slower, 10000, kMs, 4 * kMs), 10) << "it would never know better";
+  EXPECT_EQ(bounced(quicker, BounceChoice::kDuel, 4 * kMs, kMs), BounceChoice::kDuel / 2);
+  EXPECT_EQ(bounced(slower, BounceChoice::kDuel, kMs, 4 * kMs), BounceChoice::kDuel / 2);
+  EXPECT_EQ(bounced(quicker, 10, 4 * kMs, kMs), 10);
+  EXPECT_EQ(bounced(slower, 10, kMs, 4 * kMs), 0);
+  bounced(quicker, 4000, 4 * kMs, kMs);
+  bounced(slower, 4000, kMs, 4 * kMs);
+  EXPECT_GE(bounced(quicker, 10000, 4 * kMs, kMs), 9800);
+  EXPECT_LE(bounced(slower, 10000, kMs, 4 * kMs), 200);
+  EXPECT_GE(bounced(slower, 10000, kMs, 4 * kMs), 100) << "it would never know better";
 }
 
 TEST(BounceChoice, ChangesWithTheDisk) {
   BounceChoice choice(IoPool::Bounce::kMeasured);
-  bounced(choice, 5000, 4 * kMs, kMs);
-  EXPECT_LE(bounced(choice, 5000, kMs, 4 * kMs), 600);
-  EXPECT_GE(bounced(choice, 5000, 4 * kMs, kMs), 4400);
+  bounced(choice, 20000, 4 * kMs, kMs);
+  EXPECT_LE(bounced(choice, 10000, kMs, 4 * kMs), 3000);
+  EXPECT_GE(bounced(choice, 10000, 4 * kMs, kMs), 7000);
 }
 
-TEST(BounceChoice, OneDisturbedTransferDoesNotTurnIt) {
+TEST(BounceChoice, ADuelThatWasDisturbedDoesNotTurnIt) {
   BounceChoice choice(IoPool::Bounce::kMeasured);
-  bounced(choice, 100, 4 * kMs, kMs);
-  int late = 0;
-  for (int i = 0; i < 1000 && late < 1; ++i) {
-    const BounceChoice::Way way = choice.choose(Kind::kRead, kMiB, true);
-    if (way.measured && way.bounce) ++late;
-    choice.took(Kind::kRead, kMiB, way, way.bounce ? (late == 1 ? 1000 : 1) * kMs : 4 * kMs);
+  bounced(choice, 4000, 4 * kMs, kMs);
+  for (int lost = 1; lost <= 3; ++lost) {
+    int told = 0;
+    for (int i = 0; i < 5000 && told < 4 * (BounceChoice::kTurn - BounceChoice::kOthers); ++i) {
+      const BounceChoice::Way way = choice.choose(Kind::kRead, kMiB);
+      choice.took(Kind::kRead, kMiB, way, way.bounce ? 1000 * kMs : 4 * kMs);
+      told += way.duel != 0 ? 1 : 0;
+    }
+    EXPECT_EQ(choice.choose(Kind::kRead, kMiB).bounce, lost < 3) << lost;
   }
-  ASSERT_EQ(late, 1);
-  BounceChoice::Way next;
-  for (int i = 0; i < 10; ++i) {
-    next = choice.choose(Kind::kRead, kMiB, true);
-    if (!next.measured) break;
-    choice.took(Kind::kRead, kMiB, next, next.bounce ? kMs : 4 * kMs);
+}
+
+// Beside others that go the slow way a quick one takes as long: four at a time, and the slowest of them sets the pace.
+TEST(BounceChoice, FindsTheQuickerWayWhereOthersAreAlwaysUnderWay) {
+  for (const bool quick : {true, false}) {
+    BounceChoice choice(IoPool::Bounce::kMeasured);
+    int sum = 0;
+    for (int i = 0; i < 2000; ++i) {
+      std::array<BounceChoice::Way, 4> ways;
+      Nanos pace = 0;
+      for (auto& way : ways) {
+        way = choice.choose(Kind::kRead, kMiB);
+        pace = std::max(pace, way.bounce == quick ? kMs : 4 * kMs);
+        if (i >= 1000) sum += way.bounce ? 1 : 0;
+      }
+      for (const auto& way : ways) choice.took(Kind::kRead, kMiB, way, pace);
+    }
+    if (quick) { EXPECT_GE(sum, 3800); }
+    else { EXPECT_LE(sum, 200); }
   }
-  ASSERT_FALSE(next.measured);
-  EXPECT_TRUE(next.bounce);
 }
 
 TEST(BounceChoice, AsksAboutReadsAndWritesAndSizesByThemselves) {
   BounceChoice choice(IoPool::Bounce::kMeasured);
   for (const Bytes bytes : {64 * kKiB, 256 * kKiB, kMiB, 4 * kMiB}) {
     const bool large = bytes >= kMiB;
-    EXPECT_EQ(bounced(choice, 200, 4 * kMs, kMs, Kind::kRead, bytes) > 100, true) << bytes;
-    EXPECT_EQ(bounced(choice, 200, large ? 4 * kMs : kMs, 2 * kMs, Kind::kWrite, bytes) > 100, large) << bytes;
+    bounced(choice, 200, 4 * kMs, kMs, Kind::kRead, bytes);
+    bounced(choice, 200, large ? 4 * kMs : kMs, 2 * kMs, Kind::kWrite, bytes);
+  }
+  for (const Bytes bytes : {64 * kKiB, 256 * kKiB, kMiB, 4 * kMiB}) {
+    choice.keep();
+    EXPECT_TRUE(choice.choose(Kind::kRead, bytes).bounce) << bytes;
+    EXPECT_EQ(choice.choose(Kind::kWrite, bytes).bounce, bytes >= kMiB) << bytes;
   }
   EXPECT_EQ(bounced(choice, 100, 4 * kMs, kMs, Kind::kRead, 16 * kKiB), 0) << "too small to be asked about";
 }
 
-TEST(BounceChoice, AFailureTellsNothing) {
+TEST(BounceChoice, BytesAreWhatCountsNotTransfers) {
   BounceChoice choice(IoPool::Bounce::kMeasured);
-  int told = 0;
-  for (int i = 0; i < 2000; ++i) {
-    const BounceChoice::Way way = choice.choose(Kind::kRead, kMiB, true);
-    EXPECT_FALSE(!way.measured && way.bounce) << "no duel came to its end";
-    const bool fails = way.measured && ++told % 2 == 0;  // of the first two, that which is bounced
-    choice.took(Kind::kRead, kMiB, way, fails ? -1 : 4 * kMs);
+  for (int i = 0; i < BounceChoice::kDuel; ++i) {  // one size is bounced, the other is not, at the same pace but for a little
+    const int turn = i / BounceChoice::kTurn;
+    const Bytes bytes = turn == 1 || turn == 2 ? 2 * kMiB : kMiB;
+    const BounceChoice::Way way = choice.choose(Kind::kRead, bytes);
+    choice.took(Kind::kRead, bytes, way, way.bounce ? 19 * kMs : 10 * kMs);
   }
-  EXPECT_LE(told, 30) << "failures are no reason to ask more often";
-  EXPECT_GE(told, 10);
-  EXPECT_GE(bounced(choice, 2000, 4 * kMs, kMs), 800) << "it is asked at last";
+  EXPECT_TRUE(choice.choose(Kind::kRead, kMiB).bounce);
 }
 
-TEST(BounceChoice, OneOfWhichNothingIsSaidIsMeasuredAgain) {
-  BounceChoice choice(IoPool::Bounce::kMeasured);
-  for (int i = 0; i < 4; ++i) {
-    const BounceChoice::Way first = choice.choose(Kind::kRead, kMiB, true);
-    for (int again = 0; again < 100; ++again) {
-      const BounceChoice::Way way = choice.choose(Kind::kRead, kMiB, true);
-      EXPECT_TRUE(way.measured && way.bounce == first.bounce) << i;
+TEST(BounceChoice, AFailureIsNotCountedButTheDuelEnds) {
+  for (const bool bounce_fails : {false, true}) {
+    BounceChoice choice(IoPool::Bounce::kMeasured);
+    for (int i = 0; i < BounceChoice::kDuel; ++i) {
+      const BounceChoice::Way way = choice.choose(Kind::kRead, kMiB);
+      const std::optional<Nanos> took = bounce_fails == way.bounce ? std::nullopt : std::optional(9 * kMs);
+      choice.took(Kind::kRead, kMiB, way, took);
     }
-    choice.took(Kind::kRead, kMiB, first, first.bounce ? kMs : 4 * kMs);
+    EXPECT_EQ(choice.choose(Kind::kRead, kMiB).bounce, !bounce_fails);
   }
-  EXPECT_TRUE(choice.choose(Kind::kRead, kMiB, true).bounce);
+  BounceChoice choice(IoPool::Bounce::kMeasured);
+  for (int i = 0; i < 1000; ++i) choice.took(Kind::kRead, kMiB, choice.choose(Kind::kRead, kMiB), std::nullopt);
+  choice.keep();
+  EXPECT_FALSE(choice.choose(Kind::kRead, kMiB).bounce) << "nothing is known";
 }
 
-TEST(BounceChoice, OneThatIsNotAloneIsNotMeasured) {
+TEST(BounceChoice, WhoIsLateIsWaitedForAndWhatIsNotOfADuelIsNotCounted) {
   BounceChoice choice(IoPool::Bounce::kMeasured);
-  for (int i = 0; i < 100; ++i) {
-    EXPECT_EQ(choice.overdue(Kind::kRead, kMiB), i >= 16) << i;
-    EXPECT_FALSE(choice.overdue(Kind::kWrite, kMiB) || choice.overdue(Kind::kRead, kPageBytes));
-    EXPECT_FALSE(choice.choose(Kind::kRead, kMiB, false).measured);
+  std::vector<BounceChoice::Way> ways;
+  int of_duel = 0;
+  for (int i = 0; i < 2 * BounceChoice::kDuel; ++i) {
+    ways.push_back(choice.choose(Kind::kRead, kMiB));
+    of_duel += ways.back().duel != 0 ? 1 : 0;
   }
-  choice.forgo(Kind::kRead, kMiB);
-  EXPECT_FALSE(choice.overdue(Kind::kRead, kMiB));
-  EXPECT_FALSE(choice.choose(Kind::kRead, kMiB, true).measured) << "not at once";
-  EXPECT_FALSE(choice.choose(Kind::kRead, kMiB, true).measured);
-  EXPECT_TRUE(choice.choose(Kind::kRead, kMiB, true).measured);
+  EXPECT_EQ(of_duel, 4 * (BounceChoice::kTurn - BounceChoice::kOthers));
+  for (std::size_t i = 1; i < ways.size(); ++i) choice.took(Kind::kRead, kMiB, ways[i], ways[i].bounce ? kMs : 4 * kMs);
+  choice.took(Kind::kRead, kMiB, ways[BounceChoice::kOthers], 4 * kMs);  // told twice: nobody does
+  EXPECT_TRUE(choice.choose(Kind::kRead, kMiB).bounce);
+}
+
+TEST(BounceChoice, KeepsItsWay) {
+  BounceChoice choice(IoPool::Bounce::kMeasured);
+  bounced(choice, 500, 4 * kMs, kMs);
+  choice.keep();
+  EXPECT_EQ(bounced(choice, 20000, kMs, 4 * kMs), 20000);
 }
 
 TEST(BounceChoice, CanBeForced) {
@@ -176,140 +207,6 @@ TEST(BounceBuffers, AreNotThereInAForkedChild) {
   int status = 1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
-}
-
-class BouncerTest : public testing::Test {
- protected:
-  bool may(Kind kind, Bytes bytes, bool pressing = false) { return bouncer_.may_begin(kind, bytes, pressing, now_, &wait_); }
-  Bouncer::Turn begin(Kind kind = Kind::kRead, Bytes bytes = kMiB) { return bouncer_.begin(kind, bytes, true, now_); }
-  bool end(Bouncer::Turn& turn, Kind kind = Kind::kRead, Bytes bytes = kMiB) {
-    return bouncer_.end(kind, bytes, turn, turn.way.bounce ? kMs : 4 * kMs);
-  }
-  // Reads go by until one is held back; how many did.
-  int until_held() {
-    int went = 0;
-    for (; went < 100 && may(Kind::kRead, kMiB); ++went) {
-      Bouncer::Turn turn = begin();
-      EXPECT_FALSE(turn.way.measured);
-      end(turn);
-    }
-    return went;
-  }
-
-  Bouncer bouncer_{IoPool::Bounce::kMeasured};
-  Nanos now_ = kMs, wait_ = 0;
-};
-
-// Of so many transfers of a MiB, two at a time, how many of the last half were bounced, where one takes `direct` or `bounce`,
-// and as long as the slower of two beside another.
-int of_pairs(int pairs, Nanos direct, Nanos bounce) {
-  Bouncer bouncer(IoPool::Bounce::kMeasured);
-  Nanos now = kMs, wait = 0;
-  int sum = 0;
-  for (int i = 0; i < pairs; ++i) {
-    Bouncer::Turn one = bouncer.begin(Kind::kRead, kMiB, true, now);
-    const bool both = bouncer.may_begin(Kind::kRead, kMiB, false, now, &wait);
-    Bouncer::Turn two;
-    if (both) two = bouncer.begin(Kind::kRead, kMiB, true, now);
-    const Nanos slow = one.way.bounce && (!both || two.way.bounce) ? bounce : direct;
-    now += slow;
-    if (i >= pairs / 2) sum += one.way.bounce ? 1 : 0;
-    bouncer.end(Kind::kRead, kMiB, one, slow);
-    if (both) bouncer.end(Kind::kRead, kMiB, two, slow);
-  }
-  return sum;
-}
-
-TEST(Bouncer, MeasuresATransferAlone) {
-  EXPECT_GE(of_pairs(2000, 4 * kMs, kMs), 980);
-  EXPECT_LE(of_pairs(2000, kMs, 4 * kMs), 20);
-}
-
-TEST_F(BouncerTest, MakesRoomForOneWhereThereAreAlwaysOthers) {
-  Bouncer::Turn first = begin(Kind::kWrite, kPageBytes);
-  EXPECT_EQ(until_held(), 16);
-  EXPECT_EQ(wait_, Bouncer::kHold);
-  EXPECT_TRUE(bouncer_.holds());
-  EXPECT_TRUE(end(first, Kind::kWrite, kPageBytes)) << "who waits is to be woken";
-  EXPECT_FALSE(bouncer_.holds());
-  ASSERT_TRUE(may(Kind::kRead, kMiB));
-  Bouncer::Turn alone = begin();
-  EXPECT_TRUE(alone.way.measured);
-  now_ += kMs;
-  EXPECT_FALSE(may(Kind::kWrite, kPageBytes));
-  EXPECT_EQ(wait_, Bouncer::kHold - kMs);
-  EXPECT_TRUE(end(alone)) << "who waits is to be woken";
-  EXPECT_TRUE(may(Kind::kWrite, kPageBytes));
-}
-
-TEST_F(BouncerTest, WhoIsWaitedForMayBeginAndSpoilsIt) {
-  for (int i = 0; i < 1000; ++i) {
-    Bouncer::Turn alone = begin();
-    EXPECT_FALSE(may(Kind::kRead, kMiB) && alone.way.measured);
-    ASSERT_TRUE(may(Kind::kRead, kMiB, true));
-    Bouncer::Turn demanded = begin();
-    EXPECT_FALSE(demanded.way.measured);
-    end(demanded);
-    end(alone);
-    EXPECT_FALSE(alone.way.bounce) << "no duel came to its end";
-  }
-  for (int i = 0; i < 8; ++i) {  // and it was not put off: every second one is measured, four are a duel
-    Bouncer::Turn alone = begin();
-    end(alone);
-  }
-  EXPECT_TRUE(begin().way.bounce);
-}
-
-TEST_F(BouncerTest, AfterOneThatIsMeasuredOthersHaveTheirTurn) {
-  for (int i = 0; i < 100; ++i) {
-    Bouncer::Turn turn = begin();
-    const bool measured = turn.way.measured;
-    end(turn);
-    Bouncer::Turn next = begin();
-    EXPECT_FALSE(measured && next.way.measured);
-    end(next);
-  }
-}
-
-TEST_F(BouncerTest, HoldsNobodyBackForLong) {
-  Bouncer::Turn stuck = begin();
-  ASSERT_TRUE(stuck.way.measured);
-  EXPECT_FALSE(may(Kind::kRead, kMiB));
-  now_ += Bouncer::kHold;
-  EXPECT_TRUE(may(Kind::kRead, kMiB)) << "the one that is measured takes too long";
-  Bouncer::Turn other = begin();
-  EXPECT_FALSE(other.way.measured);
-  end(stuck);
-  EXPECT_LT(until_held(), 100) << "none is held back for one to be measured";  // `other` takes for ever
-  now_ += Bouncer::kHold;
-  EXPECT_TRUE(may(Kind::kRead, kMiB));
-  const int soon = until_held();
-  now_ += Bouncer::kHold;
-  EXPECT_TRUE(may(Kind::kRead, kMiB));
-  EXPECT_GT(until_held(), soon) << "it is tried ever more seldom";
-}
-
-TEST_F(BouncerTest, WhatIsHeldBackAndBeginsAllTheSameIsForgotten) {
-  Bouncer::Turn first = begin(Kind::kWrite, kPageBytes);
-  until_held();
-  Bouncer::Turn helped = begin();  // by one who does not ask
-  end(helped);
-  EXPECT_TRUE(end(first, Kind::kWrite, kPageBytes));
-  now_ += 10 * Bouncer::kHold;
-  Bouncer::Turn small = begin(Kind::kWrite, kPageBytes);
-  EXPECT_FALSE(may(Kind::kRead, kMiB)) << "its time begins now";
-  EXPECT_EQ(wait_, Bouncer::kHold);
-  EXPECT_TRUE(end(small, Kind::kWrite, kPageBytes));
-  small = begin(Kind::kWrite, kPageBytes);
-  EXPECT_FALSE(end(small, Kind::kWrite, kPageBytes)) << "nobody waits any more";
-}
-
-TEST_F(BouncerTest, OneWithAFaultInItIsNotMeasured) {
-  for (int i = 0; i < 100; ++i) {
-    Bouncer::Turn one = bouncer_.begin(Kind::kWrite, kMiB, false, now_);
-    EXPECT_FALSE(one.way.measured);
-    bouncer_.end(Kind::kWrite, kMiB, one, kMs);
-  }
 }
 
 // Every way a transfer can go, through the buffers.
@@ -407,17 +304,32 @@ TEST_F(BouncedPool, ManyAtOnceGetTheirOwnBytes) {
 }
 
 TEST_F(BouncedPool, WhoHelpsGoesThroughThemToo) {
-  Memory out(kMiB), in(kMiB), none(kPageBytes);
+  Memory out(kMiB), in(kMiB);
   out.fill(3);
   ASSERT_EQ(pwrite(fd_, out.data(), static_cast<std::size_t>(kMiB), 0), kMiB);
-  start(1);  // whose only thread sleeps
+  std::mutex mutex;  // the pool's only thread waits for it in its callback
+  std::unique_lock held(mutex);
+  std::atomic<bool> in_callback{false}, helped{false};
+  pool_ = IoPool::create(1, [&](const IoResult& result) {
+    if (result.token == 2) {
+      helped = result.status.ok();
+      return;
+    }
+    in_callback = true;
+    const std::lock_guard until_let_go(mutex);
+  }, bounce_);
+  Memory page(kPageBytes);
+  pool_->submit(request(Kind::kRead, page.data(), kPageBytes, 0, 1));
+  while (!in_callback) std::this_thread::yield();
   IoRequest read = request(Kind::kRead, in.data(), kMiB, 0, 2);
   read.helper = this;
   pool_->submit(read);
-  EXPECT_TRUE(pool_->help(this)) << "somebody else began it";
-  wait_for(1);
+  EXPECT_TRUE(pool_->help(this));
+  EXPECT_TRUE(helped);
   EXPECT_TRUE(in.equals(out));
-  EXPECT_EQ(pool_->bounced(), kMiB);
+  EXPECT_EQ(pool_->bounced(), kPageBytes + kMiB);
+  held.unlock();
+  pool_.reset();  // what it calls is here
 }
 
 TEST_F(BouncedPool, ATransferThatStopsHalfWayTouchesNoMore) {
@@ -434,25 +346,27 @@ TEST_F(BouncedPool, ATransferThatStopsHalfWayTouchesNoMore) {
   EXPECT_TRUE(in.equals(as_before));
 }
 
-// Reads and writes of many sizes and urgencies, some raised, some helped, between pauses; every one answers, and with its
-// own bytes. Which are measured and who is held back depends on the machine.
-TEST_F(IoPoolTest, MeasuringLosesNothing) {
-  constexpr std::uint64_t kMany = 400;
+// Reads and writes of many sizes and urgencies, some raised, some helped, between pauses: every one answers, and a read with
+// the bytes of its place and no others. Of this many some duel.
+class MixedPool : public IoPoolTest, public testing::WithParamInterface<IoPool::Bounce> {};
+
+TEST_P(MixedPool, EveryTransferHasItsOwnBytes) {
+  constexpr std::uint64_t kMany = 600, kPlaces = 8, kAtOnce = 20;
   constexpr Bytes kPlace = 5 * kMiB;
-  const std::array<Bytes, 6> sizes = {kPageBytes, 64 * kKiB, 256 * kKiB, kMiB, 3 * kMiB, 5 * kMiB};
+  const std::array<Bytes, 6> sizes = {kPageBytes, 64 * kKiB, 256 * kKiB, kMiB, 3 * kMiB, kPlace};
   const auto seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
-  constexpr std::uint64_t kPlaces = 8;
-  std::vector<std::unique_ptr<Memory>> out, in;
+  bounce_ = GetParam();
   start(4);
+  std::vector<std::unique_ptr<Memory>> out, in;
   std::uint64_t token = 0;
   for (std::uint64_t i = 0; i < kPlaces; ++i) {
     out.push_back(std::make_unique<Memory>(kPlace));
-    in.push_back(std::make_unique<Memory>(kPlace));
     out.back()->fill(i);
     pool_->submit(request(Kind::kWrite, out[i]->data(), kPlace, static_cast<std::int64_t>(i) * kPlace, ++token));
   }
+  for (std::uint64_t i = 0; i < kAtOnce; ++i) in.push_back(std::make_unique<Memory>(kPlace));
   wait_for(token);
   std::atomic<bool> over{false};
   std::thread helper([&] {
@@ -461,30 +375,40 @@ TEST_F(IoPoolTest, MeasuringLosesNothing) {
     }
   });
   while (token < kMany) {
-    const std::uint64_t i = random() % kPlaces;
-    const Bytes bytes = sizes[random() % sizes.size()];
-    IoRequest next = request(random() % 2 == 0 ? Kind::kRead : Kind::kWrite, nullptr, bytes,
-                             static_cast<std::int64_t>(i) * kPlace, ++token, static_cast<Urgency>(random() % 4));
-    next.memory = next.kind == Kind::kRead ? in[i]->data() : out[i]->data();
-    if (next.kind == Kind::kRead && next.urgency == Urgency::kDemand && random() % 2 == 0) next.helper = this;
-    pool_->submit(next);
-    if (random() % 4 == 0) pool_->promote(token - random() % 4, Urgency::kDemand);
-    if (random() % 40 == 0) {
+    struct Read { std::uint64_t token, place; const Memory* memory; Bytes bytes; };
+    std::vector<Read> reads;
+    for (std::uint64_t k = 0; k < kAtOnce; ++k) {
+      const std::uint64_t i = random() % kPlaces;
+      const Bytes bytes = sizes[random() % sizes.size()];
+      IoRequest next = request(random() % 2 == 0 ? Kind::kRead : Kind::kWrite, out[i]->data(), bytes,
+                               static_cast<std::int64_t>(i) * kPlace, ++token, static_cast<Urgency>(random() % 4));
+      if (next.kind == Kind::kRead) {
+        next.memory = in[k]->data();
+        std::memset(in[k]->data(), 0, static_cast<std::size_t>(bytes));
+        reads.push_back({token, i, in[k].get(), bytes});
+        if (next.urgency == Urgency::kDemand && random() % 2 == 0) next.helper = this;
+      }
+      pool_->submit(next);
+      if (random() % 4 == 0) pool_->promote(token - random() % 4, Urgency::kDemand);
+    }
+    if (random() % 2 == 0) {
       pool_->quiesce();
       pool_->resume();
     }
-    if (token > 20) wait_for(token - 20);
+    wait_for(token);
+    for (const Read& read : reads) {
+      EXPECT_TRUE(result(read.token).status.ok());
+      EXPECT_EQ(std::memcmp(read.memory->data(), out[read.place]->data(), static_cast<std::size_t>(read.bytes)), 0) << read.token;
+    }
   }
-  wait_for(token);
   over = true;
   helper.join();
   for (std::uint64_t k = 1; k <= token; ++k) EXPECT_TRUE(result(k).status.ok()) << k;
-  for (std::uint64_t i = 0; i < kPlaces; ++i) {
-    pool_->submit(request(Kind::kRead, in[i]->data(), kPlace, static_cast<std::int64_t>(i) * kPlace, ++token));
-    wait_for(token);
-    EXPECT_TRUE(in[i]->equals(*out[i])) << i;
-  }
+  EXPECT_EQ(pool_->bounced() > 0, bounce_ != IoPool::Bounce::kNever);
 }
+
+INSTANTIATE_TEST_SUITE_P(Ways, MixedPool,
+                         testing::Values(IoPool::Bounce::kMeasured, IoPool::Bounce::kAlways, IoPool::Bounce::kNever));
 
 }  // namespace
 }  // namespace outsize::host

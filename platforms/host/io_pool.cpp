@@ -12,6 +12,7 @@
 #include <cstring>
 #include <list>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,16 +41,6 @@ struct Transfer {
 };
 using Queue = std::list<Transfer>;
 
-// How much of it goes next. An injected fault takes the whole transfer in one go, so that it is counted once.
-Bytes piece_of(const Transfer& transfer) {
-  const Bytes left = transfer.request.bytes - transfer.issued;
-  return transfer.fault.kind == InjectedFault::Kind::kNone ? std::min(left, kPiece) : left;
-}
-
-// Somebody waits for it.
-bool pressing(IoRequest::Urgency urgency) {
-  return urgency == IoRequest::Urgency::kDemand || urgency == IoRequest::Urgency::kPressedWrite;
-}
 
 // Bytes go around the page cache where the file was opened so; where it could not be, the cache is
 // told to let go, or it would be a second copy of everything in RAM that nobody budgeted.
@@ -96,11 +87,11 @@ Status run_in_one(const IoRequest& request, Bytes from, std::int64_t begin, Byte
   Bytes done = 0;
   while (done < bytes) {
     char* const memory = static_cast<char*>(request.memory) + from + done;
-    char* const direct = bounce != nullptr ? bounce : memory;
+    char* const at_disk = bounce != nullptr ? bounce : memory;
     const std::int64_t offset = begin + done;
     const auto size = static_cast<std::size_t>(std::min(bytes - done, at_once));
     if (!read && bounce != nullptr) std::memcpy(bounce, memory, size);
-    const ssize_t got = read ? pread(request.fd, direct, size, offset) : pwrite(request.fd, direct, size, offset);
+    const ssize_t got = read ? pread(request.fd, at_disk, size, offset) : pwrite(request.fd, at_disk, size, offset);
     if (got > 0) {
       if (read && bounce != nullptr) std::memcpy(memory, bounce, static_cast<std::size_t>(got));
       done += got;
@@ -142,6 +133,7 @@ class Pool final : public IoPool {
   void set_write_limit(std::uint64_t bytes_a_second) override;
   Nanos held_back() const override;
   Bytes bounced() const override;
+  void keep_ways() override;
   void quiesce() override;
   void resume() override;
   void after_fork_child() override;
@@ -151,11 +143,12 @@ class Pool final : public IoPool {
     Queue::iterator transfer;
     Bytes from = 0;
     Bytes bytes = 0;
-    Bouncer::Turn turn = {};
+    BounceChoice::Way way = {};
+    BounceBuffers::Lease buffer = {};
   };
   // Everything a forked child must forget lives in one block that it can leave behind as it is.
   struct State {
-    explicit State(Bounce bounce) : bouncer(bounce) {}
+    explicit State(Bounce bounce) : choice(bounce) {}
     std::mutex mutex;
     std::condition_variable work;   // something to start, or stopping
     std::condition_variable quiet;  // nothing left
@@ -166,7 +159,9 @@ class Pool final : public IoPool {
     int writing = 0;
     int reading = 0;
     std::size_t reads_queued = 0;
-    Bouncer bouncer;
+    BounceChoice choice;
+    BounceBuffers buffers;
+    Bytes bounced = 0;
     WriteLimit limit;
     Nanos held_since = 0;  // a pressed write is held back by the limit since then; 0: none is
     Nanos held_back = 0;   // before that
@@ -293,8 +288,7 @@ void Pool::promote(std::uint64_t token, IoRequest::Urgency urgency, const void* 
       at->request.urgency = urgency;
       at->request.helper = helper;
       state_->queued[to].splice(state_->queued[to].end(), queue, at);
-      // From here on it counts as held back by the limit, and is not any more by one that is measured.
-      if (state_->limit.on() || state_->bouncer.holds()) state_->work.notify_all();
+      if (state_->limit.on()) state_->work.notify_one();  // from here on it counts as held back
       return;
     }
   }
@@ -315,7 +309,12 @@ Nanos Pool::held_back() const {
 
 Bytes Pool::bounced() const {
   const std::lock_guard lock(state_->mutex);
-  return state_->bouncer.bounced();
+  return state_->bounced;
+}
+
+void Pool::keep_ways() {
+  const std::lock_guard lock(state_->mutex);
+  state_->choice.keep();
 }
 
 // How long the limit holds this write back. Who ends or forks does not wait for a pace. Under the mutex.
@@ -374,9 +373,6 @@ bool Pool::next_piece(Piece* piece, Nanos* wait) {
       const bool read = at->request.kind == IoRequest::Kind::kRead;
       if (!read && reads_about && state_->writing >= writers_allowed) continue;
       if (!read && (*wait > 0 || (state_->limit.on() && (*wait = write_wait(*at, monotonic_now())) > 0))) continue;
-      if (!state_->bouncer.may_begin(at->request.kind, piece_of(*at), pressing(at->request.urgency), monotonic_now(), wait)) {
-        return false;  // nothing less urgent, either
-      }
       *piece = issue(queue, at);
       return true;
     }
@@ -388,9 +384,11 @@ bool Pool::next_piece(Piece* piece, Nanos* wait) {
 Pool::Piece Pool::issue(Queue& queue, Queue::iterator at) {
   const bool read = at->request.kind == IoRequest::Kind::kRead;
   if (at->started == 0) at->started = monotonic_now();
-  const Bytes bytes = piece_of(*at);
-  Piece piece{at, at->issued, bytes,
-              state_->bouncer.begin(at->request.kind, bytes, at->fault.kind == InjectedFault::Kind::kNone, monotonic_now())};
+  const Bytes left = at->request.bytes - at->issued;
+  // An injected fault takes the whole transfer in one go, so that it is counted once.
+  const Bytes bytes = at->fault.kind == InjectedFault::Kind::kNone ? std::min(left, kPiece) : left;
+  Piece piece{at, at->issued, bytes, state_->choice.choose(at->request.kind, bytes), {}};
+  if (piece.way.bounce) piece.buffer = state_->buffers.lease();
   at->issued += bytes;
   ++at->under_way;
   ++(read ? state_->reading : state_->writing);
@@ -416,17 +414,21 @@ void Pool::run(std::unique_lock<std::mutex>& lock, Piece piece) {
   const auto transfer = piece.transfer;
   const IoRequest request = transfer->request;
   const InjectedFault fault = transfer->fault;
-  char* const bounce = piece.turn.memory();
-  const bool measured = piece.turn.way.measured;
+  char* const bounce = piece.buffer.memory();
+  const bool duels = piece.way.duel != 0;
   ++state->active;
   lock.unlock();
-  const Nanos began = measured ? monotonic_now() + thread_used() : 0;
+  const Nanos began = duels ? monotonic_now() + thread_used() : 0;
   Status status = fault.kind == InjectedFault::Kind::kNone
                       ? run_piece(request, piece.from, piece.bytes, bounce)
                       : run_injected(request, fault, bounce);
-  const Nanos took = !status.ok() ? -1 : measured ? monotonic_now() + thread_used() - began : 0;
+  std::optional<Nanos> took;
+  const bool tells = status.ok() && fault.kind == InjectedFault::Kind::kNone && piece.way.bounce == (bounce != nullptr);
+  if (duels && tells) took = monotonic_now() + thread_used() - began;
   lock.lock();
-  if (state->bouncer.end(request.kind, piece.bytes, piece.turn, took)) state->work.notify_all();
+  piece.buffer.give_back();
+  if (bounce != nullptr && status) state->bounced += piece.bytes;
+  state->choice.took(request.kind, piece.bytes, piece.way, took);
   const bool read = request.kind == IoRequest::Kind::kRead;
   if (!status && transfer->status.ok()) {
     transfer->status = std::move(status);

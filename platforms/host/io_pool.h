@@ -62,6 +62,8 @@ class IoPool {
   virtual Nanos held_back() const = 0;
   // How many bytes went through bounce buffers.
   virtual Bytes bounced() const = 0;
+  // Whether transfers go through them is not tried any more: for who measures.
+  virtual void keep_ways() = 0;
   // Blocks until nothing is queued or under way and holds new work back until resume(). For fork.
   virtual void quiesce() = 0;
   virtual void resume() = 0;
