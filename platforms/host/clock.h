@@ -7,25 +7,19 @@
 
 namespace outsize::host {
 
-// The one by which things are timed.
-inline Nanos monotonic_now() {
+inline Nanos time_of(clockid_t clock) {
   timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
+  clock_gettime(clock, &now);
   return static_cast<Nanos>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
 }
 
+// The one by which things are timed.
+inline Nanos monotonic_now() { return time_of(CLOCK_MONOTONIC); }
+
 // What this process has used of the processors, all threads together: stands while it is stopped. A system call.
-inline Nanos processors_used() {
-  timespec used{};
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-  return static_cast<Nanos>(used.tv_sec) * 1'000'000'000 + used.tv_nsec;
-}
+inline Nanos processors_used() { return time_of(CLOCK_PROCESS_CPUTIME_ID); }
 
 // What the calling thread has used of them. A system call.
-inline Nanos thread_used() {
-  timespec used{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-  return static_cast<Nanos>(used.tv_sec) * 1'000'000'000 + used.tv_nsec;
-}
+inline Nanos thread_used() { return time_of(CLOCK_THREAD_CPUTIME_ID); }
 
 }  // namespace outsize::host

@@ -28,7 +28,8 @@ class DiskProbe {
   // Bytes a second of every part, all of them under way together until the first ends.
   Result<std::vector<Bytes>> run(const std::vector<Part>& parts, std::size_t lanes = kLanes);
   // Both kinds of transfers find their way (io_bounce.h), as in a run after a while, and keep it: the first bytes of a slot
-  // that was `written` are moved until that is so: half a GiB each way, of a small one less.
+  // are moved until that is so, half a GiB each way, of a small one less. The slot was `written` before: the first writing is
+  // slow for other reasons, and found the wrong way once in two where it was all that was looked at.
   Status settle(const Slot& written);
 
  private:

@@ -39,7 +39,7 @@ void BounceChoice::took(IoRequest::Kind kind, Bytes bytes, Way way, std::optiona
     side.nanos += *nanos;
     side.bytes += bytes;
   }
-  if (++c.told == 4 * (kTurn - kOthers)) end(c);
+  if (++c.told == kCounted) end(c);
 }
 
 // A side of which nothing is known has lost.

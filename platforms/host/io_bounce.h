@@ -2,7 +2,7 @@
 //
 // Direct I/O hands a disk the program's own pages, one run of neighbours after the other. Some disks mind how many runs
 // there are: a virtual one moved four times as much a second from huge pages as from scattered small ones, and a copy
-// costs an eighth of the processor time that this saves (docs/notes/scattered-pages.md). Others do not mind, and a program's large tensors lie
+// costs a tenth to a fifth of the processor time that this saves (docs/notes/scattered-pages.md). Others do not mind, and a program's large tensors lie
 // together as they are. Nobody says which, so the ways duel, in turns of several transfers each, and the way that wins more
 // duels is that of the transfers which follow; as long as it wins, it is asked about ever more seldom. Turns, because
 // beside others that go the slow way the quick one is slow, too.
@@ -43,7 +43,9 @@ class BounceChoice {
 
   static constexpr int kTurn = 16;   // transfers
   static constexpr int kOthers = 4;  // of these, that are beside some of the turn before, and not counted
-  static constexpr int kDuel = 4 * kTurn;  // a b b a, as a disk gets faster or slower meanwhile
+  static constexpr int kTurns = 4;   // a b b a, as a disk gets faster or slower meanwhile
+  static constexpr int kDuel = kTurns * kTurn;
+  static constexpr int kCounted = kTurns * (kTurn - kOthers);
 
  private:
   static constexpr Bytes kLeast = 32 * kKiB;  // below, there are few runs whatever they are

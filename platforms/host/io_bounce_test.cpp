@@ -64,7 +64,7 @@ TEST(BounceChoice, ADuelThatWasDisturbedDoesNotTurnIt) {
   bounced(choice, 4000, 4 * kMs, kMs);
   for (int lost = 1; lost <= 3; ++lost) {
     int told = 0;
-    for (int i = 0; i < 5000 && told < 4 * (BounceChoice::kTurn - BounceChoice::kOthers); ++i) {
+    for (int i = 0; i < 5000 && told < BounceChoice::kCounted; ++i) {
       const BounceChoice::Way way = choice.choose(Kind::kRead, kMiB);
       choice.took(Kind::kRead, kMiB, way, way.bounce ? 1000 * kMs : 4 * kMs);
       told += way.duel != 0 ? 1 : 0;
@@ -143,7 +143,7 @@ TEST(BounceChoice, WhoIsLateIsWaitedForAndWhatIsNotOfADuelIsNotCounted) {
     ways.push_back(choice.choose(Kind::kRead, kMiB));
     of_duel += ways.back().duel != 0 ? 1 : 0;
   }
-  EXPECT_EQ(of_duel, 4 * (BounceChoice::kTurn - BounceChoice::kOthers));
+  EXPECT_EQ(of_duel, BounceChoice::kCounted);
   for (std::size_t i = 1; i < ways.size(); ++i) choice.took(Kind::kRead, kMiB, ways[i], ways[i].bounce ? kMs : 4 * kMs);
   choice.took(Kind::kRead, kMiB, ways[BounceChoice::kOthers], 4 * kMs);  // told twice: nobody does
   EXPECT_TRUE(choice.choose(Kind::kRead, kMiB).bounce);
@@ -240,32 +240,15 @@ TEST_F(BouncedPool, WritesAndReadsBackAnySize) {
 TEST_F(BouncedPool, RunsOfTheFileNeedNotEndWhereBuffersDo) {
   start(4);
   const Bytes bytes = 5 * kMiB;
-  Memory out(bytes), in(bytes);
-  out.fill(1);
-  IoRequest write = request(Kind::kWrite, out.data(), bytes, 0, 1), read = request(Kind::kRead, in.data(), bytes, 0, 2);
-  write.pieces = read.pieces = {{20 * kMiB, 3 * kMiB + kPageBytes}, {0, kPageBytes}, {30 * kMiB, 2 * kMiB - 2 * kPageBytes}};
-  pool_->submit(write);
-  wait_for(1);
-  pool_->submit(read);
-  wait_for(2);
-  ASSERT_TRUE(result(1).status.ok() && result(2).status.ok());
-  EXPECT_TRUE(in.equals(out));
+  const auto out = expect_back(bytes, 0, 1, {{20 * kMiB, 3 * kMiB + kPageBytes}, {0, kPageBytes}, {30 * kMiB, 2 * kMiB - 2 * kPageBytes}});
   Memory last(kPageBytes);
   ASSERT_EQ(pread(fd_, last.data(), static_cast<std::size_t>(kPageBytes), 32 * kMiB - 3 * kPageBytes), kPageBytes);
-  EXPECT_EQ(std::memcmp(last.data(), out.data() + bytes - kPageBytes, static_cast<std::size_t>(kPageBytes)), 0);
+  EXPECT_EQ(std::memcmp(last.data(), out->data() + bytes - kPageBytes, static_cast<std::size_t>(kPageBytes)), 0);
 }
 
 TEST_F(BouncedPool, WhatTheSystemDoesALittleAtATimeIsWhole) {
   start(2, "every=1,error=PARTS");
-  const Bytes bytes = kMiB + kPageBytes;
-  Memory out(bytes), in(bytes);
-  out.fill(2);
-  pool_->submit(request(Kind::kWrite, out.data(), bytes, kPageBytes, 1));
-  wait_for(1);
-  pool_->submit(request(Kind::kRead, in.data(), bytes, kPageBytes, 2));
-  wait_for(2);
-  EXPECT_TRUE(result(1).status.ok() && result(2).status.ok());
-  EXPECT_TRUE(in.equals(out));
+  expect_back(kMiB + kPageBytes, kPageBytes, 2);
 }
 
 TEST_F(BouncedPool, FailuresSayWhatAndWhere) {

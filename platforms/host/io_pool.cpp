@@ -41,7 +41,6 @@ struct Transfer {
 };
 using Queue = std::list<Transfer>;
 
-
 // Bytes go around the page cache where the file was opened so; where it could not be, the cache is
 // told to let go, or it would be a second copy of everything in RAM that nobody budgeted.
 void drop_from_cache(const IoRequest& request, std::int64_t offset, Bytes bytes) {

@@ -39,15 +39,7 @@ TEST_F(IoPoolTest, OthersOvertakeALateTransfer) {
 
 TEST_F(IoPoolTest, ATransferOfWhichTheSystemDoesALittleAtATimeIsWhole) {
   start(2, "every=1,error=PARTS");
-  const Bytes bytes = 5 * kMiB + kPageBytes;
-  Memory out(bytes), in(bytes);
-  out.fill(12);
-  pool_->submit(request(Kind::kWrite, out.data(), bytes, kPageBytes, 1));
-  wait_for(1);
-  pool_->submit(request(Kind::kRead, in.data(), bytes, kPageBytes, 2));
-  wait_for(2);
-  EXPECT_TRUE(result(1).status.ok() && result(2).status.ok());
-  EXPECT_TRUE(in.equals(out));
+  expect_back(5 * kMiB + kPageBytes, kPageBytes, 12);
 }
 
 }  // namespace

@@ -88,6 +88,22 @@ class IoPoolTest : public testing::Test {
     const std::lock_guard lock(mutex_);
     return results_.at(token);
   }
+  // Bytes that `seed` makes, written as request 1 and read as request 2, are the same; they are returned.
+  std::unique_ptr<Memory> expect_back(Bytes bytes, std::int64_t offset, std::uint64_t seed, const std::vector<FileRun>& runs = {}) {
+    auto out = std::make_unique<Memory>(bytes);
+    Memory in(bytes);
+    out->fill(seed);
+    IoRequest write = request(Kind::kWrite, out->data(), bytes, offset, 1), read = request(Kind::kRead, in.data(), bytes, offset, 2);
+    write.pieces = read.pieces = runs;
+    for (const IoRequest& each : {write, read}) {
+      pool_->submit(each);
+      wait_for(each.token);
+      const Status status = result(each.token).status;
+      EXPECT_TRUE(status.ok()) << (status.ok() ? "" : status.error().message());
+    }
+    EXPECT_TRUE(in.equals(*out));
+    return out;
+  }
   std::vector<std::uint64_t> order() {
     const std::lock_guard lock(mutex_);
     return order_;

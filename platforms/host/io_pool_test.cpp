@@ -72,23 +72,12 @@ TEST_F(IoPoolTest, OneTransferMayTakeSeveralRunsOfTheFile) {
   start(4);
   const Bytes bytes = 9 * kMiB;  // three pieces of work, whose bounds are not those of the runs
   const std::vector<FileRun> runs = {{20 * kMiB, 3 * kMiB + kPageBytes}, {0, 5 * kMiB}, {30 * kMiB, kMiB - kPageBytes}};
-  Memory out(bytes), in(bytes);
-  out.fill(1);
-  IoRequest write = request(Kind::kWrite, out.data(), bytes, 20 * kMiB, 1);
-  IoRequest read = request(Kind::kRead, in.data(), bytes, 20 * kMiB, 2);
-  write.pieces = read.pieces = runs;
-  pool_->submit(write);
-  wait_for(1);
-  ASSERT_TRUE(result(1).status.ok()) << result(1).status.error().message();
-  pool_->submit(read);
-  wait_for(2);
-  ASSERT_TRUE(result(2).status.ok()) << result(2).status.error().message();
-  EXPECT_TRUE(in.equals(out));
+  const auto out = expect_back(bytes, 20 * kMiB, 1, runs);
   Bytes at = 0;
   for (const FileRun& run : runs) {
     Memory alone(run.bytes);
     ASSERT_EQ(pread(fd_, alone.data(), static_cast<std::size_t>(run.bytes), run.offset), run.bytes);
-    EXPECT_EQ(std::memcmp(alone.data(), out.data() + at, static_cast<std::size_t>(run.bytes)), 0) << run.offset;
+    EXPECT_EQ(std::memcmp(alone.data(), out->data() + at, static_cast<std::size_t>(run.bytes)), 0) << run.offset;
     at += run.bytes;
   }
 }

@@ -17,12 +17,6 @@ constexpr int kExtents = 8;  // twice as many as there is room for: every op wai
 constexpr int kRoundsMax = 33, kPairs = 5;
 constexpr Bytes kTiny = 256 * kKiB, kPart = kChunkBytes / 2;  // of small pages: one call of the system each
 
-Nanos time_of(clockid_t clock) {
-  timespec now{};
-  clock_gettime(clock, &now);
-  return static_cast<Nanos>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
-}
-
 // A pool of extents that one program uses in turn: each time one has to come, another one leaves. If they are only read it
 // leaves for nothing, and who waits reads itself; if they are written, I/O threads write the one and then read the other.
 class Turns {
@@ -94,11 +88,11 @@ Result<Spent> spend(const std::string& directory, Bytes bytes, Access access, By
   const Bytes rounds = std::clamp<Bytes>(sample / (kExtents * bytes), 1, rounds_max);
   while (static_cast<Bytes>(commands.size()) < rounds) {
     const Stats before = (*turns)->stats();
-    const Nanos began = monotonic_now(), op = time_of(CLOCK_THREAD_CPUTIME_ID), all = time_of(CLOCK_PROCESS_CPUTIME_ID);
+    const Nanos began = monotonic_now(), op = thread_used(), all = processors_used();
     if (Status status = (*turns)->once(); !status) return status.error();
     const Nanos took = monotonic_now() - began;
-    const Nanos of_op = time_of(CLOCK_THREAD_CPUTIME_ID) - op;
-    const Nanos of_others = time_of(CLOCK_PROCESS_CPUTIME_ID) - all - of_op;
+    const Nanos of_op = thread_used() - op;
+    const Nanos of_others = processors_used() - all - of_op;
     const Stats after = (*turns)->stats();
     const std::int64_t moved = std::max<std::int64_t>(after.reads + after.writes - before.reads - before.writes, 1);
     commands.push_back(of_op / (moved + after.evictions - before.evictions));
