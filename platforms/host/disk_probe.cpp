@@ -89,11 +89,13 @@ Status DiskProbe::settle(const Slot& written) {
 
 ProbeMemory::ProbeMemory(Bytes size)
     : bytes(static_cast<std::size_t>(size)),
-      address(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
-  if (address == MAP_FAILED) {
+      mapping_(mmap(nullptr, bytes + kChunkBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+  if (mapping_ == MAP_FAILED) {
     error = errno;
     return;
   }
+  address = reinterpret_cast<void*>(round_up(reinterpret_cast<Bytes>(mapping_), kChunkBytes));
+  (void)madvise(address, bytes, MADV_HUGEPAGE);
   std::uint64_t state = 0x9e3779b97f4a7c15ULL;
   auto* const words = static_cast<std::uint64_t*>(address);
   for (std::uint64_t* word = words; word != words + bytes / 8; ++word) {
@@ -105,7 +107,7 @@ ProbeMemory::ProbeMemory(Bytes size)
 }
 
 ProbeMemory::~ProbeMemory() {
-  if (address != MAP_FAILED) munmap(address, bytes);
+  if (mapping_ != MAP_FAILED) munmap(mapping_, bytes + kChunkBytes);
 }
 
 Result<std::unique_ptr<DiskLoad>> DiskLoad::create(const std::string& directory, Bytes bytes) {
@@ -114,7 +116,7 @@ Result<std::unique_ptr<DiskLoad>> DiskLoad::create(const std::string& directory,
   auto slot = (*file)->allocate(round_up(std::max(bytes, kLeast), kLeast));
   if (!slot) return slot.error();
   std::unique_ptr<DiskLoad> load(new DiskLoad(std::move(*file)));
-  if (load->memory_.address == MAP_FAILED) return os_error(ErrorCode::kInternal, "mmap", load->memory_.error);
+  if (load->memory_.address == nullptr) return os_error(ErrorCode::kInternal, "mmap", load->memory_.error);
   load->slot_ = std::move(*slot);
   if (Status written = load->move(IoRequest::Kind::kWrite); !written) return written.error();
   if (Status settled = load->probe_.settle(load->slot_); !settled) return settled.error();

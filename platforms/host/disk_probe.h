@@ -28,8 +28,8 @@ class DiskProbe {
   // Bytes a second of every part, all of them under way together until the first ends.
   Result<std::vector<Bytes>> run(const std::vector<Part>& parts, std::size_t lanes = kLanes);
   // Both kinds of transfers find their way (io_bounce.h), as in a run after a while, and keep it: the first bytes of a slot
-  // are moved until that is so, half a GiB each way, of a small one less. The slot was `written` before: the first writing is
-  // slow for other reasons, and found the wrong way once in two where it was all that was looked at.
+  // are moved until that is so, half a GiB each way, of a small one less. The slot was `written` before, as the first writing is
+  // slow for other reasons.
   Status settle(const Slot& written);
 
  private:
@@ -48,15 +48,19 @@ class DiskProbe {
   std::unique_ptr<IoPool> pool_;      // last: its threads use the rest
 };
 
-// Memory to move: not zeros, as some disks and file systems are faster with those.
+// Memory to move: not zeros, as some disks and file systems are faster with those; in huge pages where the system has some, as
+// most of a run's lies together (page_pool.h).
 struct ProbeMemory {
   explicit ProbeMemory(Bytes size);
   ~ProbeMemory();
   ProbeMemory(const ProbeMemory&) = delete;
   ProbeMemory& operator=(const ProbeMemory&) = delete;
   std::size_t bytes;
-  void* address;  // MAP_FAILED where there is none, and then
-  int error = 0;  // errno
+  void* address = nullptr;  // null where there is none, and then
+  int error = 0;            // errno
+
+ private:
+  void* mapping_;
 };
 
 // Reads or writes the same bytes of a spill file whenever it is asked: for who measures what that does to a program that

@@ -36,16 +36,21 @@ void BounceChoice::took(IoRequest::Kind kind, Bytes bytes, Way way, std::optiona
   if (way.duel != c.duel) return;
   if (nanos) {
     Side& side = c.sides[way.bounce ? 1 : 0];
-    side.nanos += *nanos;
-    side.bytes += bytes;
+    side.of_a_kib[side.count++] = *nanos / (bytes / kKiB);
   }
   if (++c.told == kCounted) end(c);
+}
+
+Nanos BounceChoice::Side::middle() {
+  const auto at = of_a_kib.begin() + static_cast<std::ptrdiff_t>(count / 2);
+  std::nth_element(of_a_kib.begin(), at, of_a_kib.begin() + static_cast<std::ptrdiff_t>(count));
+  return *at;
 }
 
 // A side of which nothing is known has lost.
 void BounceChoice::end(Class& c) {
   const bool before = c.score > 0;
-  const bool won = c.sides[1].bytes > 0 && (c.sides[0].bytes == 0 || c.sides[1].of_a_kib() < c.sides[0].of_a_kib());
+  const bool won = c.sides[1].count > 0 && (c.sides[0].count == 0 || c.sides[1].middle() < c.sides[0].middle());
   c.score = std::clamp(c.score + (won ? 1 : -1), -kSure, kSure);
   c.gap = c.wait = won == before ? std::clamp(4 * c.gap, kGapMin, kGapMax) : kGapMin;
   if (++c.duel == 0) c.duel = 1;

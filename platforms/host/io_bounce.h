@@ -10,7 +10,6 @@
 // Threading: not thread-safe; the pool calls under its mutex.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -53,10 +52,11 @@ class BounceChoice {
   static constexpr int kSure = 3;
   static constexpr int kGapMin = kDuel, kGapMax = 32 * kDuel;  // transfers from a duel to the next
 
+  // Compared by their middle transfers: a host's pause takes longer than all the others together.
   struct Side {
-    Nanos nanos = 0;
-    Bytes bytes = 0;
-    Nanos of_a_kib() const { return nanos / std::max<Bytes>(bytes / kKiB, 1); }
+    std::array<Nanos, kCounted / 2> of_a_kib = {};
+    std::size_t count = 0;
+    Nanos middle();  // some were counted
   };
   struct Class {
     int score = 0;  // above 0: bounce

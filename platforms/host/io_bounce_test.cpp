@@ -73,6 +73,16 @@ TEST(BounceChoice, ADuelThatWasDisturbedDoesNotTurnIt) {
   }
 }
 
+TEST(BounceChoice, APauseOfTheHostDecidesNothing) {
+  BounceChoice choice(IoPool::Bounce::kMeasured);
+  for (int i = 0; i < BounceChoice::kDuel; ++i) {
+    const BounceChoice::Way way = choice.choose(Kind::kRead, kMiB);
+    const bool pause = way.bounce && i % BounceChoice::kTurn >= BounceChoice::kTurn - 4;
+    choice.took(Kind::kRead, kMiB, way, pause ? 500 * kMs : way.bounce ? kMs : 4 * kMs);
+  }
+  EXPECT_TRUE(choice.choose(Kind::kRead, kMiB).bounce);
+}
+
 // Beside others that go the slow way a quick one takes as long: four at a time, and the slowest of them sets the pace.
 TEST(BounceChoice, FindsTheQuickerWayWhereOthersAreAlwaysUnderWay) {
   for (const bool quick : {true, false}) {

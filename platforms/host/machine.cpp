@@ -66,7 +66,7 @@ Result<DiskBandwidth> measure_disk(const std::string& directory, Bytes sample) {
   auto slot = (*file)->allocate(sample);
   if (!slot) return slot.error();
   const ProbeMemory memory(kMaxParts * DiskLoad::kLeast);
-  if (memory.address == MAP_FAILED) return os_error(ErrorCode::kInternal, "mmap", memory.error);
+  if (memory.address == nullptr) return os_error(ErrorCode::kInternal, "mmap", memory.error);
 
   DiskProbe probe((*file)->fd(), static_cast<char*>(memory.address));
   const DiskProbe::Part read_all{IoRequest::Kind::kRead, &*slot}, write_all{IoRequest::Kind::kWrite, &*slot};

@@ -1,7 +1,9 @@
 // Every state transition, on every mechanism that this machine has.
 #include "platforms/host/page_mover.h"
 
+#include <fcntl.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdio>
@@ -340,6 +342,33 @@ TEST(PageMover, HugePagesStayWholeWhereSmallOnesWere) {
   EXPECT_FALSE(mover.move_in(rig.at(0), rig.at(2 * kChunk), kChunk, false).ok());
   EXPECT_EQ(first_difference(rig.at(0), kChunk, 6), -1);
   EXPECT_EQ(first_difference(rig.at(2 * kChunk), kChunk, 5), -1);
+}
+
+// Of this many pages from `address` on the frames; empty where the system does not tell.
+std::vector<std::uint64_t> frames(const void* address, std::size_t pages) {
+  std::vector<std::uint64_t> all(pages);
+  const int file = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  const auto bytes = static_cast<ssize_t>(pages * sizeof all[0]);
+  const ssize_t got = pread(file, all.data(), pages * sizeof all[0], static_cast<off_t>(address_of(address) / kPageBytes * sizeof all[0]));
+  close(file);
+  for (std::uint64_t& frame : all) frame &= (std::uint64_t{1} << 55) - 1;
+  const bool told = got == bytes && std::none_of(all.begin(), all.end(), [](std::uint64_t frame) { return frame == 0; });
+  return told ? all : std::vector<std::uint64_t>();
+}
+
+TEST(PageMover, PartsOfAHugePageStillLieTogether) {
+  MoverRig rig(Mechanism::kUffdMove);
+  if (!rig.available()) GTEST_SKIP() << rig.why_not();
+  PageMover& mover = rig.mover();
+  ASSERT_DONE(mover.populate(rig.at(0), kChunk));
+  constexpr std::size_t kPart = kChunk / 4 / kPageBytes;
+  if (huge_bytes(rig.at(0)) != kChunk) GTEST_SKIP() << "this kernel gives no huge pages now";
+  const std::vector<std::uint64_t> before = frames(rig.at(3 * kChunk / 4), kPart);
+  if (before.empty()) GTEST_SKIP() << "only root is told where pages lie";
+  mover.before_split(rig.at(0));
+  ASSERT_DONE(mover.move_in(rig.at(3 * kChunk / 4), rig.at(kChunk), kChunk / 4, false));
+  touch_pages(rig.at(kChunk), kChunk / 4);
+  EXPECT_EQ(frames(rig.at(kChunk), kPart), before);
 }
 
 TEST(PageMover, TouchedPagesAreThereAndKeepTheirBytes) {

@@ -154,7 +154,7 @@ Status PagePool::fill_rest(char* address, Bytes bytes) {
     }
     if (!whole && at != ranges_.begin()) at = std::prev(at);
     if (at == ranges_.end() || (at->first >= kChunkBytes && present_ + missing <= limit_)) {
-      return fresh(address + done, missing);
+      return missing < kChunkBytes ? fresh_part(address + done, missing) : fresh(address + done, missing);
     }
     const PageRange source = *pop(at);
     if (source.bytes > kChunkBytes) {  // its last chunk, whole or not, apart: both are looked at again
@@ -166,6 +166,21 @@ Status PagePool::fill_rest(char* address, Bytes bytes) {
     done += piece;
   }
   return {};
+}
+
+// Less than a chunk. Single pages lie here and there in memory; those of a huge page that was split lie together, and disks
+// take them many at a time (docs/notes/scattered-pages.md). So where there is room for a huge page its end comes, and the
+// rest is the pool's.
+Status PagePool::fresh_part(char* address, Bytes bytes) {
+  const bool room = mover_.kind() == PageMover::Kind::kUserfaultfdMove && present_ + kChunkBytes <= limit_;
+  const std::optional<PageRange> chunk = room ? space_.take(kChunkBytes) : std::nullopt;
+  if (!chunk) return fresh(address, bytes);
+  if (Status status = make(chunk->address, kChunkBytes); !status) {
+    mover_.discard(chunk->address, kChunkBytes).ok();
+    space_.put_back(*chunk);
+    return status;
+  }
+  return take_end(*chunk, address, bytes);
 }
 
 // The smallest that suffices, else the whole of the largest; of the former its end, so that the rest still
@@ -219,6 +234,8 @@ PageRange PagePool::cut(const PageRange& range, Bytes bytes) {
 
 // Moves the last `bytes` of `source` under `address`; what is left of it goes back to the pool.
 Status PagePool::take_end(PageRange source, char* address, Bytes bytes) {
+  const bool splits = source.bytes == kChunkBytes && (bytes < kChunkBytes || chunk_of(address) != address);
+  if (splits) mover_.before_split(source.address);
   Status moved = mover_.move_in(source.address + source.bytes - bytes, address, bytes, false);
   if (!moved) {
     drop(source);
@@ -245,10 +262,15 @@ void PagePool::make_way(Bytes bytes) {
 Status PagePool::fresh(char* address, Bytes bytes) {
   if (bytes == 0) return {};
   make_way(bytes);
+  if (Status status = make(address, bytes); !status) return status;
+  filled_ += bytes;
+  return {};
+}
+
+Status PagePool::make(char* address, Bytes bytes) {
   if (Status status = mover_.populate(address, bytes); !status) return status;
   add_present(bytes);
   made_ += bytes;
-  filled_ += bytes;
   return {};
 }
 

@@ -106,6 +106,8 @@ class PagePool {
   void leave(char* address, Bytes bytes);
   void shrink(Leftovers::iterator at, Bytes by);
   Status fresh(char* address, Bytes bytes);
+  Status fresh_part(char* address, Bytes bytes);
+  Status make(char* address, Bytes bytes);
   std::optional<PageRange> pop(std::map<Bytes, std::vector<PageRange>>::iterator at);
   void drop(const PageRange& range);
   void drop_leftover(Leftovers::iterator at);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 #include <random>
+#include <set>
 #include <utility>
 
 #include "platforms/host/page_choice_rig.h"
@@ -29,13 +30,14 @@ class CountingMover final : public PageMover {
                        [state](char now) { return now == state; });
   }
 
-  Kind kind() const override { return Kind::kUserfaultfdMove; }
+  Kind kind() const override { return moves; }
   bool serves_kernel() const override { return true; }
   const char* name() const override { return "counting"; }
   Status populate(void* address, Bytes bytes) override {
     EXPECT_TRUE(all(address, bytes, 0));
     if (fails()) return failure();
     set(address, bytes, 1);
+    for (Bytes at = 0; at + kChunkBytes <= bytes; at += kChunkBytes) unsplit_.insert(offset(address) + at);
     if (bytes >= kChunkBytes) TestClock::run(populate_takes);
     return {};
   }
@@ -45,6 +47,7 @@ class CountingMover final : public PageMover {
     EXPECT_TRUE(may_split || !whole || (offset(src) % kChunkBytes == 0 && offset(dst) % kChunkBytes == 0))
         << "a huge page would be split";
     if (fails()) return failure();
+    leave(src, dst, bytes);
     set(src, bytes, 0);
     set(dst, bytes, 1);
     moved += bytes;
@@ -53,10 +56,15 @@ class CountingMover final : public PageMover {
   Status move_out(void* src, void* dst, Bytes bytes) override { return move_in(src, dst, bytes, false); }
   Status discard(void* address, Bytes bytes) override {
     set(address, bytes, 0);
+    for (Bytes at = 0; at < bytes; at += kPageBytes) unsplit_.erase(offset(address) + at);
     return {};
   }
   void forget_small_pages(void* address, Bytes bytes) override {
     EXPECT_TRUE(all(address, bytes, 0)) << "somebody's pages would be lost";
+  }
+  void before_split(void* chunk) override {
+    EXPECT_TRUE(all(chunk, kChunkBytes, 1));
+    unsplit_.erase(offset(chunk));
   }
   void keep_whole(bool on) override { whole = on; }
   Status guard(void*, Bytes) override { return {}; }
@@ -68,6 +76,7 @@ class CountingMover final : public PageMover {
   void after_fork_parent() override {}
   void after_fork_child(const Range*, std::size_t, ChildFault) override {}
 
+  Kind moves = Kind::kUserfaultfdMove;
   int fail_every = 0;
   Bytes moved = 0;
   bool may_split = false;
@@ -81,17 +90,32 @@ class CountingMover final : public PageMover {
     const auto first = present_.begin() + static_cast<std::ptrdiff_t>(page(address));
     std::fill(first, first + bytes / kPageBytes, state);
   }
+  // Chunks of which all moves to a chunk stay whole.
+  void leave(const void* src, const void* dst, Bytes bytes) {
+    for (Bytes at = 0; at < bytes; at += kPageBytes) {
+      const auto chunk = unsplit_.find((offset(src) + at) / kChunkBytes * kChunkBytes);
+      if (chunk == unsplit_.end()) continue;
+      EXPECT_TRUE(*chunk == offset(src) + at && at + kChunkBytes <= bytes && (offset(dst) + at) % kChunkBytes == 0)
+          << "a huge page is split that nobody told of";
+      unsplit_.insert(offset(dst) + at);
+      unsplit_.erase(chunk);
+    }
+  }
   bool fails() { return fail_every > 0 && ++calls_ % fail_every == 0; }
   static Error failure() { return Error{ErrorCode::kOutOfSpace, "no pages", "test", ""}; }
 
   std::vector<char> present_;
+  std::set<Bytes> unsplit_;  // chunks made whole
   int calls_ = 0;
 };
 
 // What the runtime does with the pool, at random: births, deaths, evictions and fetches.
 class Play {
  public:
-  explicit Play(std::uint64_t seed) : dice_(seed) { pool_.set_limit(kLimit); }
+  explicit Play(std::uint64_t seed) : dice_(seed) {
+    pool_.set_limit(kLimit);
+    if (seed % 2 == 0) mover_.moves = PageMover::Kind::kSignal;
+  }
 
   void run(int actions, int fail_every) {
     for (int i = 0; i < actions && !testing::Test::HasFailure(); ++i) {
@@ -222,6 +246,7 @@ TEST(PagePool, CountsEveryPageAndKeepsItsLimit) {
 
 class PoolBelowAChunk : public testing::Test {
  protected:
+  PoolBelowAChunk() { mover_.moves = PageMover::Kind::kSignal; }  // fresh ones come by themselves
   PageRange take(Bytes bytes) {
     auto range = pool_.take(bytes);
     EXPECT_TRUE(range.ok());
@@ -303,6 +328,23 @@ TEST_F(PoolBelowAChunk, OnePlaceIsBetterThanMany) {
   owners.push_back(take(1536 * kKiB));
   EXPECT_EQ(owners.back().address, one.address) << "grown";
   for (const PageRange& owner : owners) pool_.put(owner);
+}
+
+TEST_F(PoolBelowAChunk, FreshPagesAreOfAHugeOneWhereThereIsRoom) {
+  mover_.moves = PageMover::Kind::kUserfaultfdMove;
+  pool_.set_limit(kChunkBytes + 512 * kKiB);
+  const PageRange first = take(256 * kKiB);
+  EXPECT_EQ(moved(), 256 * kKiB);
+  EXPECT_EQ(pool_.bytes(), kChunkBytes - 256 * kKiB) << "the rest is the pool's";
+  const PageRange second = take(512 * kKiB);
+  EXPECT_EQ(moved(), 0) << "as it lies";
+  EXPECT_EQ(pool_.made(), kChunkBytes);
+  const PageRange third = take(1536 * kKiB);  // 1280 KiB were left
+  EXPECT_EQ(pool_.made(), kChunkBytes + 256 * kKiB) << "no room for a second one";
+  EXPECT_EQ(pool_.present_peak(), pool_.made());
+  for (const PageRange& range : {first, second, third}) pool_.put(range);
+  pool_.trim(0);
+  EXPECT_EQ(space_.used(), 0);
 }
 
 TEST_F(PoolBelowAChunk, TrimTakesWhatWasLeftBehindToo) {

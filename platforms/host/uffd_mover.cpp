@@ -55,6 +55,7 @@ class UffdMover final : public PageMover {
   Status move_out(void* src, void* dst, Bytes bytes) override;
   Status discard(void* address, Bytes bytes) override;
   void forget_small_pages(void* address, Bytes bytes) override;
+  void before_split(void* chunk) override;
   void keep_whole(bool on) override { keep_whole_.store(on, std::memory_order_relaxed); }
   Status guard(void* address, Bytes bytes) override;
   Status unguard(void* address, Bytes bytes) override;
@@ -383,6 +384,12 @@ Status UffdMover::discard(void* address, Bytes bytes) {
 // Page tables that are empty go with MADV_DONTNEED (CONFIG_PT_RECLAIM).
 void UffdMover::forget_small_pages(void* address, Bytes bytes) {
   if (move_) (void)madvise(address, size_of(bytes), MADV_DONTNEED);
+}
+
+// The kernel (6.12) takes pages of zeros away where it splits a huge one, and makes others, elsewhere, once they are written.
+void UffdMover::before_split(void* chunk) {
+  if (!move_) return;
+  for (Bytes at = 0; at < kChunkBytes; at += kPageBytes) *static_cast<volatile char*>(advance(chunk, at)) = 1;
 }
 
 Status UffdMover::guard(void* address, Bytes bytes) {
