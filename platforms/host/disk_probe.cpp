@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "platforms/host/io_bounce.h"
+#include "platforms/host/machine.h"
 #include "platforms/host/machine_error.h"
 
 namespace outsize::host {
@@ -95,7 +96,7 @@ ProbeMemory::ProbeMemory(Bytes size)
     return;
   }
   address = reinterpret_cast<void*>(round_up(reinterpret_cast<Bytes>(mapping_), kChunkBytes));
-  (void)madvise(address, bytes, MADV_HUGEPAGE);
+  (void)madvise(address, bytes, fault_support().move ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
   std::uint64_t state = 0x9e3779b97f4a7c15ULL;
   auto* const words = static_cast<std::uint64_t*>(address);
   for (std::uint64_t* word = words; word != words + bytes / 8; ++word) {

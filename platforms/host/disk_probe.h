@@ -48,8 +48,8 @@ class DiskProbe {
   std::unique_ptr<IoPool> pool_;      // last: its threads use the rest
 };
 
-// Memory to move: not zeros, as some disks and file systems are faster with those; in huge pages where the system has some, as
-// most of a run's lies together (page_pool.h).
+// Memory to move: not zeros, as some disks and file systems are faster with those; in huge pages where a run's small ones
+// lie together (PagePool::fresh_part), else in small ones.
 struct ProbeMemory {
   explicit ProbeMemory(Bytes size);
   ~ProbeMemory();

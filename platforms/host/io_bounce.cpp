@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 #include <utility>
 
 namespace outsize::host {
@@ -34,23 +35,24 @@ void BounceChoice::took(IoRequest::Kind kind, Bytes bytes, Way way, std::optiona
   if (way.duel == 0) return;
   Class& c = class_of(kind, bytes);
   if (way.duel != c.duel) return;
-  if (nanos) {
-    Side& side = c.sides[way.bounce ? 1 : 0];
+  Side& side = c.sides[way.bounce ? 1 : 0];
+  if (nanos && side.count < side.of_a_kib.size()) {
     side.of_a_kib[side.count++] = *nanos / (bytes / kKiB);
   }
   if (++c.told == kCounted) end(c);
 }
 
-Nanos BounceChoice::Side::middle() {
-  const auto at = of_a_kib.begin() + static_cast<std::ptrdiff_t>(count / 2);
-  std::nth_element(of_a_kib.begin(), at, of_a_kib.begin() + static_cast<std::ptrdiff_t>(count));
-  return *at;
+Nanos BounceChoice::Side::usual() {
+  const std::size_t most = count - count / 3;
+  const auto begin = of_a_kib.begin(), end = begin + static_cast<std::ptrdiff_t>(most);
+  std::nth_element(begin, end, begin + static_cast<std::ptrdiff_t>(count));
+  return std::accumulate(begin, end, Nanos{0}) / static_cast<Nanos>(std::max<std::size_t>(most, 1));
 }
 
 // A side of which nothing is known has lost.
 void BounceChoice::end(Class& c) {
   const bool before = c.score > 0;
-  const bool won = c.sides[1].count > 0 && (c.sides[0].count == 0 || c.sides[1].middle() < c.sides[0].middle());
+  const bool won = c.sides[1].count > 0 && (c.sides[0].count == 0 || c.sides[1].usual() < c.sides[0].usual());
   c.score = std::clamp(c.score + (won ? 1 : -1), -kSure, kSure);
   c.gap = c.wait = won == before ? std::clamp(4 * c.gap, kGapMin, kGapMax) : kGapMin;
   if (++c.duel == 0) c.duel = 1;

@@ -52,11 +52,11 @@ class BounceChoice {
   static constexpr int kSure = 3;
   static constexpr int kGapMin = kDuel, kGapMax = 32 * kDuel;  // transfers from a duel to the next
 
-  // Compared by their middle transfers: a host's pause takes longer than all the others together.
+  // Compared without the slowest of each: a host's pause takes longer than all the others together.
   struct Side {
     std::array<Nanos, kCounted / 2> of_a_kib = {};
     std::size_t count = 0;
-    Nanos middle();  // some were counted
+    Nanos usual();  // mean of all but the slowest third
   };
   struct Class {
     int score = 0;  // above 0: bounce

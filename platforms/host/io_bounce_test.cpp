@@ -73,6 +73,15 @@ TEST(BounceChoice, ADuelThatWasDisturbedDoesNotTurnIt) {
   }
 }
 
+TEST(BounceChoice, WhatIsSlowTimeAndAgainDoesDecide) {
+  BounceChoice choice(IoPool::Bounce::kMeasured);
+  for (int i = 0; i < BounceChoice::kDuel; ++i) {
+    const BounceChoice::Way way = choice.choose(Kind::kRead, kMiB);
+    choice.took(Kind::kRead, kMiB, way, !way.bounce ? 2 * kMs : i % 9 < 4 ? 10 * kMs : kMs);
+  }
+  EXPECT_FALSE(choice.choose(Kind::kRead, kMiB).bounce);
+}
+
 TEST(BounceChoice, APauseOfTheHostDecidesNothing) {
   BounceChoice choice(IoPool::Bounce::kMeasured);
   for (int i = 0; i < BounceChoice::kDuel; ++i) {
@@ -118,7 +127,7 @@ TEST(BounceChoice, AsksAboutReadsAndWritesAndSizesByThemselves) {
   EXPECT_EQ(bounced(choice, 100, 4 * kMs, kMs, Kind::kRead, 16 * kKiB), 0) << "too small to be asked about";
 }
 
-TEST(BounceChoice, BytesAreWhatCountsNotTransfers) {
+TEST(BounceChoice, WhatAKibibyteTakesCountsNotWhatATransferTakes) {
   BounceChoice choice(IoPool::Bounce::kMeasured);
   for (int i = 0; i < BounceChoice::kDuel; ++i) {  // one size is bounced, the other is not, at the same pace but for a little
     const int turn = i / BounceChoice::kTurn;

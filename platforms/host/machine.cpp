@@ -1,10 +1,8 @@
 #include "platforms/host/machine.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <fstream>
 #include <sstream>
 #include <utility>

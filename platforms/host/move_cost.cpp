@@ -13,23 +13,23 @@
 namespace outsize::host {
 namespace {
 
-constexpr int kExtents = 8;  // twice as many as there is room for: every op waits for a read
 constexpr int kRoundsMax = 33, kPairs = 5;
 constexpr Bytes kTiny = 256 * kKiB, kPart = kChunkBytes / 2;  // of small pages: one call of the system each
+constexpr Bytes kRoom = 2 * kChunkBytes;  // in both sizes, so that their pages lie in memory alike
 
-// A pool of extents that one program uses in turn: each time one has to come, another one leaves. If they are only read it
+// A pool of extents, twice as many as there is room for, that one program uses in turn: each time one has to come, another one leaves. If they are only read it
 // leaves for nothing, and who waits reads itself; if they are written, I/O threads write the one and then read the other.
 class Turns {
  public:
   static Result<std::unique_ptr<Turns>> begin(const std::string& directory, Bytes bytes, Access access) {
     RuntimeOptions options;
-    options.budget = kExtents / 2 * bytes;
+    options.budget = kRoom;
     options.policy = "ondemand";
     options.spill_dir = directory;
     auto runtime = Runtime::create(options);
     if (!runtime) return runtime.error();
     std::unique_ptr<Turns> turns(new Turns(std::move(*runtime), static_cast<std::size_t>(bytes), access));
-    for (int i = 0; i < kExtents; ++i) {
+    for (Bytes i = 0; i < 2 * kRoom / bytes; ++i) {
       if (Status status = turns->birth(static_cast<char>(i + 1)); !status) return status.error();
     }
     return turns;
@@ -85,7 +85,7 @@ Result<Spent> spend(const std::string& directory, Bytes bytes, Access access, By
   if (!turns) return turns.error();
   if (Status status = (*turns)->once(); !status) return status.error();
   std::vector<Nanos> commands, transfers, waits;
-  const Bytes rounds = std::clamp<Bytes>(sample / (kExtents * bytes), 1, rounds_max);
+  const Bytes rounds = std::clamp<Bytes>(sample / (2 * kRoom), 1, rounds_max);
   while (static_cast<Bytes>(commands.size()) < rounds) {
     const Stats before = (*turns)->stats();
     const Nanos began = monotonic_now(), op = thread_used(), all = processors_used();

@@ -64,7 +64,7 @@ Result<PageCost> cost_in(char* arena, Bytes lately_freed) {
   auto warm_huge = fresh_in(**mover, arena, kChunkBytes);
   if (!warm_huge) return warm_huge.error();
   if (auto broken_up = fresh_in(**mover, arena, kMoved); !broken_up) return broken_up.error();
-  auto fresh = fresh_in(**mover, arena, kMoved);  // a run's small pages were small before
+  auto fresh = fresh_in(**mover, arena, kMoved);  // small before, as where a run has no room for a huge one
   if (!fresh) return fresh.error();
   if (Status status = (*mover)->discard(arena + kArena, lately_freed); !status) return status.error();
   if (Status status = (*mover)->populate(arena, kMoved); !status) return status.error();

@@ -59,8 +59,9 @@ class PageMover {
   // `address`, closed, has held small pages: what the system keeps of them is forgotten, so that huge
   // pages can come there whole; what pages it still has are gone. Needs Linux 6.14; without effect elsewhere.
   virtual void forget_small_pages(void* address, Bytes bytes) { (void)address, (void)bytes; }
-  // Parts of this chunk, open, will move by themselves: its contents are unspecified afterwards. Keeps pages that lie together
-  // together, where the system would take some of them away.
+  // Parts of this chunk will move by themselves: its contents are unspecified afterwards. Keeps pages that lie together
+  // together, where the system would take some of them away. All of its pages are present and nobody's, none is guarded: they
+  // are written, and a fault here might wait for the caller.
   virtual void before_split(void* chunk) { (void)chunk; }
   // From now on `forget_small_pages` is done for every chunk before pages move there that fill it, or it is done no more (as at first).
   virtual void keep_whole(bool on) { (void)on; }

@@ -363,12 +363,30 @@ TEST(PageMover, PartsOfAHugePageStillLieTogether) {
   ASSERT_DONE(mover.populate(rig.at(0), kChunk));
   constexpr std::size_t kPart = kChunk / 4 / kPageBytes;
   if (huge_bytes(rig.at(0)) != kChunk) GTEST_SKIP() << "this kernel gives no huge pages now";
-  const std::vector<std::uint64_t> before = frames(rig.at(3 * kChunk / 4), kPart);
+  const std::vector<std::uint64_t> before = frames(rig.at(3 * kChunk / 4), kPart), staying = frames(rig.at(0), kPart);
   if (before.empty()) GTEST_SKIP() << "only root is told where pages lie";
   mover.before_split(rig.at(0));
   ASSERT_DONE(mover.move_in(rig.at(3 * kChunk / 4), rig.at(kChunk), kChunk / 4, false));
   touch_pages(rig.at(kChunk), kChunk / 4);
+  touch_pages(rig.at(0), kChunk / 4);
   EXPECT_EQ(frames(rig.at(kChunk), kPart), before);
+  EXPECT_EQ(frames(rig.at(0), kPart), staying);
+}
+
+TEST(PageMover, WhatIsSplitIsOneChunk) {
+  for (const Mechanism mechanism : kAllMechanisms) {
+    SCOPED_TRACE(mechanism_name(mechanism));
+    MoverRig rig(mechanism);
+    if (!rig.available()) continue;
+    ASSERT_DONE(rig.mover().populate(rig.at(0), 3 * kChunk));
+    fill_pattern(rig.at(0), kChunk, 3);
+    fill_pattern(rig.at(2 * kChunk), kChunk, 4);
+    rig.mover().before_split(rig.at(kChunk));
+    EXPECT_EQ(first_difference(rig.at(0), kChunk, 3), -1);
+    EXPECT_EQ(first_difference(rig.at(2 * kChunk), kChunk, 4), -1);
+    ASSERT_DONE(rig.mover().move_in(rig.at(kChunk), rig.at(4 * kChunk), kChunk / 2, false));
+    touch_pages(rig.at(4 * kChunk), kChunk / 2);
+  }
 }
 
 TEST(PageMover, TouchedPagesAreThereAndKeepTheirBytes) {

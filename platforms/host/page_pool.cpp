@@ -153,7 +153,8 @@ Status PagePool::fill_rest(char* address, Bytes bytes) {
       continue;
     }
     if (!whole && at != ranges_.begin()) at = std::prev(at);
-    if (at == ranges_.end() || (at->first >= kChunkBytes && present_ + missing <= limit_)) {
+    const Bytes fresh_ones = hands_out_parts() && missing < kChunkBytes ? kChunkBytes : missing;
+    if (at == ranges_.end() || (at->first >= kChunkBytes && present_ + fresh_ones <= limit_)) {
       return missing < kChunkBytes ? fresh_part(address + done, missing) : fresh(address + done, missing);
     }
     const PageRange source = *pop(at);
@@ -170,17 +171,16 @@ Status PagePool::fill_rest(char* address, Bytes bytes) {
 
 // Less than a chunk. Single pages lie here and there in memory; those of a huge page that was split lie together, and disks
 // take them many at a time (docs/notes/scattered-pages.md). So where there is room for a huge page its end comes, and the
-// rest is the pool's.
+// rest is the pool's. Not where moving pages would make more mappings or copies.
 Status PagePool::fresh_part(char* address, Bytes bytes) {
-  const bool room = mover_.kind() == PageMover::Kind::kUserfaultfdMove && present_ + kChunkBytes <= limit_;
+  const bool room = hands_out_parts() && present_ + kChunkBytes <= limit_;
   const std::optional<PageRange> chunk = room ? space_.take(kChunkBytes) : std::nullopt;
-  if (!chunk) return fresh(address, bytes);
-  if (Status status = make(chunk->address, kChunkBytes); !status) {
+  if (chunk && make(chunk->address, kChunkBytes)) return take_end(*chunk, address, bytes);
+  if (chunk) {
     mover_.discard(chunk->address, kChunkBytes).ok();
     space_.put_back(*chunk);
-    return status;
   }
-  return take_end(*chunk, address, bytes);
+  return fresh(address, bytes);
 }
 
 // The smallest that suffices, else the whole of the largest; of the former its end, so that the rest still

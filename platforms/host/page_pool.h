@@ -9,6 +9,8 @@
 // huge page, that one's end. So what is smaller than a chunk takes a range as it lies: of a larger one
 // the beginning, and behind it leftover pages stay in the pool until its owner is done; to a smaller
 // one comes what is missing.
+// Where there is room for a chunk, fresh pages are the end of one and its rest is the pool's: they lie together in
+// memory then, which disks care about.
 //
 // Where the limit binds and whole chunks are wanted, warm small pages are given up for fresh huge ones, or fill whole
 // chunks, too: as PageChoice says.
@@ -108,6 +110,7 @@ class PagePool {
   Status fresh(char* address, Bytes bytes);
   Status fresh_part(char* address, Bytes bytes);
   Status make(char* address, Bytes bytes);
+  bool hands_out_parts() const { return mover_.kind() == PageMover::Kind::kUserfaultfdMove; }
   std::optional<PageRange> pop(std::map<Bytes, std::vector<PageRange>>::iterator at);
   void drop(const PageRange& range);
   void drop_leftover(Leftovers::iterator at);

@@ -35,9 +35,9 @@ class CountingMover final : public PageMover {
   const char* name() const override { return "counting"; }
   Status populate(void* address, Bytes bytes) override {
     EXPECT_TRUE(all(address, bytes, 0));
-    if (fails()) return failure();
+    if (fails() || (no_chunks && bytes >= kChunkBytes)) return failure();
     set(address, bytes, 1);
-    for (Bytes at = 0; at + kChunkBytes <= bytes; at += kChunkBytes) unsplit_.insert(offset(address) + at);
+    for (Bytes at = -offset(address) & (kChunkBytes - 1); at + kChunkBytes <= bytes; at += kChunkBytes) unsplit_.insert(offset(address) + at);
     if (bytes >= kChunkBytes) TestClock::run(populate_takes);
     return {};
   }
@@ -80,6 +80,7 @@ class CountingMover final : public PageMover {
   int fail_every = 0;
   Bytes moved = 0;
   bool may_split = false;
+  bool no_chunks = false;  // the system has only small pages left
   bool whole = false;
   Nanos populate_takes = 0;
 
@@ -347,6 +348,32 @@ TEST_F(PoolBelowAChunk, FreshPagesAreOfAHugeOneWhereThereIsRoom) {
   EXPECT_EQ(space_.used(), 0);
 }
 
+TEST_F(PoolBelowAChunk, AChunksRoomSuffices) {
+  mover_.moves = PageMover::Kind::kUserfaultfdMove;
+  pool_.set_limit(kChunkBytes);
+  pool_.put(take(256 * kKiB));
+  EXPECT_EQ(pool_.made(), kChunkBytes);
+  EXPECT_EQ(pool_.bytes(), kChunkBytes);
+}
+
+TEST_F(PoolBelowAChunk, WhereNoChunkIsToBeHadPagesComeByThemselves) {
+  mover_.moves = PageMover::Kind::kUserfaultfdMove;
+  mover_.no_chunks = true;
+  const PageRange small = take(256 * kKiB);
+  EXPECT_EQ(pool_.made(), 256 * kKiB);
+  EXPECT_EQ(space_.used(), kChunkBytes) << "one for it, none for a chunk";
+  pool_.put(small);
+}
+
+TEST_F(PoolBelowAChunk, AWarmChunkIsSplitRatherThanSinglePagesMade) {
+  mover_.moves = PageMover::Kind::kUserfaultfdMove;
+  pool_.set_limit(2 * kChunkBytes + 1024 * kKiB);
+  pool_.put(take(2 * kChunkBytes));
+  const PageRange part = take(256 * kKiB);
+  EXPECT_EQ(pool_.made(), 2 * kChunkBytes);
+  pool_.put(part);
+}
+
 TEST_F(PoolBelowAChunk, TrimTakesWhatWasLeftBehindToo) {
   pool_.put(take(1024 * kKiB));
   const PageRange owner = take(256 * kKiB);
@@ -362,7 +389,10 @@ TEST_F(PoolBelowAChunk, TrimTakesWhatWasLeftBehindToo) {
 // Turn and turn about a whole chunk and the same in small pieces: each time the chunk has to be made anew.
 class PoolOfTwoMinds : public PoolBelowAChunk {
  protected:
-  PoolOfTwoMinds() { pool_.set_limit(kChunkBytes); }
+  PoolOfTwoMinds() {
+    mover_.moves = PageMover::Kind::kUserfaultfdMove;  // others have no choice
+    pool_.set_limit(kChunkBytes);
+  }
   void turns(int count, Nanos each) {
     for (int i = 0; i < count; ++i) {
       TestClock::run(each);
@@ -404,6 +434,7 @@ TEST_F(PoolOfTwoMinds, NoneAreMadeAnewOnceSmallOnesAreChosen) {
 }
 
 TEST_F(PoolOfTwoMinds, HugePagesComeAnewWhereTheyAreChosenAgain) {
+  mover_.moves = PageMover::Kind::kSignal;  // a part is no more than that
   pool_.set_limit(8 * kChunkBytes);
   choose_small(choice_);
   const PageRange here = take(3 * kChunkBytes), pooled = take(2 * kChunkBytes), part = take(768 * kKiB);
@@ -421,6 +452,7 @@ TEST_F(PoolOfTwoMinds, HugePagesComeAnewWhereTheyAreChosenAgain) {
 }
 
 TEST_F(PoolOfTwoMinds, OnlyWhatTakesTheirPlaceIsCharged) {
+  mover_.moves = PageMover::Kind::kSignal;  // a page is no more than that
   pool_.trim(0);
   pool_.set_limit(8 * kChunkBytes);
   for (int i = 0; i < 100; ++i) {
