@@ -18,7 +18,7 @@ constexpr int kThreads = 4;
 
 }  // namespace
 
-DiskProbe::DiskProbe(int fd, char* memory)
+DiskProbe::DiskProbe(int fd, const ProbeMemory& memory)
     : fd_(fd), memory_(memory), pool_(IoPool::create(kThreads, [this](const IoResult& result) { next(result); })) {}
 
 // Lane n works for part n % parts. Under the mutex.
@@ -37,7 +37,9 @@ void DiskProbe::submit(std::size_t lane) {
   request.urgency = IoRequest::Urgency::kDemand;  // one queue for both kinds
   request.fd = fd_;
   request.offset = part.slot->offset + asked_[index];
-  request.memory = memory_ + static_cast<Bytes>(lane) * kTransfer;
+  // The piece that was used longest ago: a run's transfers hardly ever find theirs in the processors' caches.
+  request.memory = static_cast<char*>(memory_.address) + static_cast<Bytes>(next_piece_) * kTransfer;
+  next_piece_ = (next_piece_ + 1) % (memory_.bytes / static_cast<std::size_t>(kTransfer));
   request.bytes = kTransfer;
   request.token = lane;
   asked_[index] += kTransfer;
@@ -88,9 +90,8 @@ Status DiskProbe::settle(const Slot& written) {
   return {};
 }
 
-ProbeMemory::ProbeMemory(Bytes size)
-    : bytes(static_cast<std::size_t>(size)),
-      mapping_(mmap(nullptr, bytes + kChunkBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+ProbeMemory::ProbeMemory()
+    : mapping_(mmap(nullptr, bytes + kChunkBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
   if (mapping_ == MAP_FAILED) {
     error = errno;
     return;

@@ -17,7 +17,6 @@ namespace outsize::host {
 namespace {
 
 constexpr Bytes kSingle = 256 * kMiB;  // enough for one lane
-constexpr Bytes kMaxParts = 2;
 
 // Bytes a second read from one half while the other is written, and then the other way round: of both together.
 Result<std::pair<Bytes, Bytes>> measure_mixed(DiskProbe& probe, const Slot& slot) {
@@ -63,10 +62,10 @@ Result<DiskBandwidth> measure_disk(const std::string& directory, Bytes sample) {
   if (!file) return file.error();
   auto slot = (*file)->allocate(sample);
   if (!slot) return slot.error();
-  const ProbeMemory memory(kMaxParts * DiskLoad::kLeast);
+  const ProbeMemory memory;
   if (memory.address == nullptr) return os_error(ErrorCode::kInternal, "mmap", memory.error);
 
-  DiskProbe probe((*file)->fd(), static_cast<char*>(memory.address));
+  DiskProbe probe((*file)->fd(), memory);
   const DiskProbe::Part read_all{IoRequest::Kind::kRead, &*slot}, write_all{IoRequest::Kind::kWrite, &*slot};
   // Written before it is measured: the first writing of reserved space costs the file system its bookkeeping, and a
   // virtual machine's host as well, and a run writes the same slots again and again. What was never written would also
