@@ -4,7 +4,8 @@
 // (platforms/host/page_pool.h): what is born or comes takes pages as they lie where there are such, and pays for
 // those that have to be put together. Huge pages that the program gave back come again, no more of them than it gave. What
 // stays behind a taken beginning is not given back to its range here when
-// that is put, and fresh small pages are made singly here, not as a part of a huge one whose rest is pooled. The program pays for all pages but those of bytes that arrive, though I/O threads do a part.
+// that is put, and fresh small pages are made singly here, not as a part of a huge one whose rest is pooled. The program
+// pays for all pages but those of bytes that arrive, though I/O threads do a part.
 #pragma once
 
 #include <map>

@@ -3,7 +3,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstdint>
 
@@ -38,8 +37,8 @@ void DiskProbe::submit(std::size_t lane) {
   request.fd = fd_;
   request.offset = part.slot->offset + asked_[index];
   // The piece that was used longest ago: a run's transfers hardly ever find theirs in the processors' caches.
-  request.memory = static_cast<char*>(memory_.address) + static_cast<Bytes>(next_piece_) * kTransfer;
-  next_piece_ = (next_piece_ + 1) % (memory_.bytes / static_cast<std::size_t>(kTransfer));
+  request.memory = memory_.address() + next_piece_;
+  next_piece_ = (next_piece_ + kTransfer) % ProbeMemory::kBytes;
   request.bytes = kTransfer;
   request.token = lane;
   asked_[index] += kTransfer;
@@ -90,26 +89,17 @@ Status DiskProbe::settle(const Slot& written) {
   return {};
 }
 
-ProbeMemory::ProbeMemory()
-    : mapping_(mmap(nullptr, bytes + kChunkBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
-  if (mapping_ == MAP_FAILED) {
-    error = errno;
-    return;
-  }
-  address = reinterpret_cast<void*>(round_up(reinterpret_cast<Bytes>(mapping_), kChunkBytes));
-  (void)madvise(address, bytes, fault_support().move ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+ProbeMemory::ProbeMemory() : ChunkMemory(kBytes) {
+  if (address() == nullptr) return;
+  (void)madvise(address(), kBytes, fault_support().move ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
   std::uint64_t state = 0x9e3779b97f4a7c15ULL;
-  auto* const words = static_cast<std::uint64_t*>(address);
-  for (std::uint64_t* word = words; word != words + bytes / 8; ++word) {
+  auto* const words = reinterpret_cast<std::uint64_t*>(address());
+  for (std::uint64_t* word = words; word != words + kBytes / 8; ++word) {
     state ^= state << 13;
     state ^= state >> 7;
     state ^= state << 17;
     *word = state;
   }
-}
-
-ProbeMemory::~ProbeMemory() {
-  if (mapping_ != MAP_FAILED) munmap(mapping_, bytes + kChunkBytes);
 }
 
 Result<std::unique_ptr<DiskLoad>> DiskLoad::create(const std::string& directory, Bytes bytes) {
@@ -118,7 +108,7 @@ Result<std::unique_ptr<DiskLoad>> DiskLoad::create(const std::string& directory,
   auto slot = (*file)->allocate(round_up(std::max(bytes, kLeast), kLeast));
   if (!slot) return slot.error();
   std::unique_ptr<DiskLoad> load(new DiskLoad(std::move(*file)));
-  if (load->memory_.address == nullptr) return os_error(ErrorCode::kInternal, "mmap", load->memory_.error);
+  if (load->memory_.address() == nullptr) return os_error(ErrorCode::kInternal, "mmap", load->memory_.error());
   load->slot_ = std::move(*slot);
   if (Status written = load->move(IoRequest::Kind::kWrite); !written) return written.error();
   if (Status settled = load->probe_.settle(load->slot_); !settled) return settled.error();

@@ -10,6 +10,7 @@
 
 #include "core/base/result.h"
 #include "core/base/types.h"
+#include "platforms/host/chunk_memory.h"
 #include "platforms/host/io_pool.h"
 #include "platforms/host/spill_file.h"
 
@@ -18,17 +19,9 @@ namespace outsize::host {
 // Memory to move: not zeros, as some disks and file systems are faster with those; in huge pages where a run's small ones
 // lie together (PagePool::fresh_part), else in small ones. More than processors' caches hold, as a run's: of 16 MiB used again
 // and again one transfer at a time was read at 3.0 to 5.0 GB/s, of these at 2.3 to 2.8.
-struct ProbeMemory {
+struct ProbeMemory : ChunkMemory {
+  static constexpr Bytes kBytes = 128 * kMiB;
   ProbeMemory();
-  ~ProbeMemory();
-  ProbeMemory(const ProbeMemory&) = delete;
-  ProbeMemory& operator=(const ProbeMemory&) = delete;
-  static constexpr std::size_t bytes = 128 * kMiB;
-  void* address = nullptr;  // null where there is none, and then
-  int error = 0;            // errno
-
- private:
-  void* mapping_;
 };
 
 class DiskProbe {
@@ -53,7 +46,7 @@ class DiskProbe {
 
   const int fd_;
   const ProbeMemory& memory_;
-  std::size_t next_piece_ = 0;
+  Bytes next_piece_ = 0;
   std::mutex mutex_;
   std::condition_variable all_done_;
   std::vector<Part> parts_;

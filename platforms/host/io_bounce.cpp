@@ -46,7 +46,7 @@ Nanos BounceChoice::Side::usual() {
   const std::size_t most = count - count / 3;
   const auto begin = of_a_kib.begin(), end = begin + static_cast<std::ptrdiff_t>(most);
   std::nth_element(begin, end, begin + static_cast<std::ptrdiff_t>(count));
-  return std::accumulate(begin, end, Nanos{0}) / static_cast<Nanos>(std::max<std::size_t>(most, 1));
+  return std::accumulate(begin, end, Nanos{0}) / static_cast<Nanos>(most);
 }
 
 // A side of which nothing is known has lost.
@@ -73,18 +73,13 @@ void BounceBuffers::Lease::give_back() {
   memory_ = nullptr;
 }
 
-BounceBuffers::~BounceBuffers() {
-  if (mapping_ != nullptr) munmap(mapping_, kAll + kChunkBytes);
-}
-
 // A forked child does no transfers, and gets none of them.
 void BounceBuffers::make() {
   made_ = true;
-  void* memory = mmap(nullptr, kAll + kChunkBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return;  // then there is none, and transfers go as they are
-  mapping_ = static_cast<char*>(memory);
-  madvise(mapping_, kAll + kChunkBytes, MADV_DONTFORK);
-  char* const begin = reinterpret_cast<char*>(round_up(reinterpret_cast<Bytes>(mapping_), kChunkBytes));
+  all_ = ChunkMemory(kAll);
+  char* const begin = all_.address();
+  if (begin == nullptr) return;  // then there is none, and transfers go as they are
+  madvise(begin, kAll, MADV_DONTFORK);
   madvise(begin, kAll, MADV_HUGEPAGE);
   for (Bytes at = 0; at < kAll; at += kChunkBytes) begin[at] = 0;  // or the first transfer that is measured made the page
   free_.reserve(kAll / kBytes);

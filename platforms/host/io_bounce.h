@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "core/base/types.h"
+#include "platforms/host/chunk_memory.h"
 #include "platforms/host/io_pool.h"
 
 namespace outsize::host {
@@ -56,7 +57,7 @@ class BounceChoice {
   struct Side {
     std::array<Nanos, kCounted / 2> of_a_kib = {};
     std::size_t count = 0;
-    Nanos usual();  // mean of all but the slowest third
+    Nanos usual();  // mean of all but the slowest third; there are some
   };
   struct Class {
     int score = 0;  // above 0: bounce
@@ -94,7 +95,6 @@ class BounceBuffers {
   };
 
   BounceBuffers() = default;
-  ~BounceBuffers();
   BounceBuffers(const BounceBuffers&) = delete;
   BounceBuffers& operator=(const BounceBuffers&) = delete;
   Lease lease();
@@ -103,7 +103,7 @@ class BounceBuffers {
   static constexpr Bytes kAll = 6 * kMiB;  // for the threads of a pool and some that help
   void make();
 
-  char* mapping_ = nullptr;
+  ChunkMemory all_;
   bool made_ = false;
   std::vector<char*> free_;
 };

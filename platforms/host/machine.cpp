@@ -63,7 +63,7 @@ Result<DiskBandwidth> measure_disk(const std::string& directory, Bytes sample) {
   auto slot = (*file)->allocate(sample);
   if (!slot) return slot.error();
   const ProbeMemory memory;
-  if (memory.address == nullptr) return os_error(ErrorCode::kInternal, "mmap", memory.error);
+  if (memory.address() == nullptr) return os_error(ErrorCode::kInternal, "mmap", memory.error());
 
   DiskProbe probe((*file)->fd(), memory);
   const DiskProbe::Part read_all{IoRequest::Kind::kRead, &*slot}, write_all{IoRequest::Kind::kWrite, &*slot};

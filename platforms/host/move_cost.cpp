@@ -17,8 +17,9 @@ constexpr int kRoundsMax = 33, kPairs = 5;
 constexpr Bytes kTiny = 256 * kKiB, kPart = kChunkBytes / 2;  // of small pages: one call of the system each
 constexpr Bytes kRoom = 2 * kChunkBytes;  // in both sizes, so that their pages lie in memory alike
 
-// A pool of extents, twice as many as there is room for, that one program uses in turn: each time one has to come, another one leaves. If they are only read it
-// leaves for nothing, and who waits reads itself; if they are written, I/O threads write the one and then read the other.
+// A pool of extents, twice as many as there is room for, that one program uses in turn: each time one has to come,
+// another one leaves. If they are only read it leaves for nothing, and who waits reads itself; if they are written, I/O
+// threads write the one and then read the other.
 class Turns {
  public:
   static Result<std::unique_ptr<Turns>> begin(const std::string& directory, Bytes bytes, Access access) {

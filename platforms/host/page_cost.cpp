@@ -8,6 +8,7 @@
 #include <atomic>
 #include <thread>
 
+#include "platforms/host/chunk_memory.h"
 #include "platforms/host/clock.h"
 #include "platforms/host/machine.h"
 #include "platforms/host/machine_error.h"
@@ -88,13 +89,9 @@ Result<PageCost> cost_in(char* arena, Bytes lately_freed) {
 
 Result<PageCost> measure_page_cost(Bytes lately_freed) {
   lately_freed = lately_freed / kArena * kArena;
-  const auto bytes = static_cast<std::size_t>(kArena + lately_freed + kChunkBytes);
-  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return os_error(ErrorCode::kUnsupported, "mmap", errno);
-  const auto address = static_cast<Bytes>(reinterpret_cast<std::uintptr_t>(memory));
-  const Result<PageCost> cost = cost_in(reinterpret_cast<char*>(round_up(address, kChunkBytes)), lately_freed);
-  munmap(memory, bytes);
-  return cost;
+  const ChunkMemory memory(kArena + lately_freed);
+  if (memory.address() == nullptr) return os_error(ErrorCode::kUnsupported, "mmap", memory.error());
+  return cost_in(memory.address(), lately_freed);
 }
 
 }  // namespace outsize::host

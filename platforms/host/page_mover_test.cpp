@@ -373,20 +373,15 @@ TEST(PageMover, PartsOfAHugePageStillLieTogether) {
   EXPECT_EQ(frames(rig.at(0), kPart), staying);
 }
 
-TEST(PageMover, WhatIsSplitIsOneChunk) {
-  for (const Mechanism mechanism : kAllMechanisms) {
-    SCOPED_TRACE(mechanism_name(mechanism));
-    MoverRig rig(mechanism);
-    if (!rig.available()) continue;
-    ASSERT_DONE(rig.mover().populate(rig.at(0), 3 * kChunk));
-    fill_pattern(rig.at(0), kChunk, 3);
-    fill_pattern(rig.at(2 * kChunk), kChunk, 4);
-    rig.mover().before_split(rig.at(kChunk));
-    EXPECT_EQ(first_difference(rig.at(0), kChunk, 3), -1);
-    EXPECT_EQ(first_difference(rig.at(2 * kChunk), kChunk, 4), -1);
-    ASSERT_DONE(rig.mover().move_in(rig.at(kChunk), rig.at(4 * kChunk), kChunk / 2, false));
-    touch_pages(rig.at(4 * kChunk), kChunk / 2);
-  }
+TEST_P(PageMoverTest, WhatIsSplitIsOneChunk) {
+  ASSERT_DONE(mover().populate(at(0), 3 * kChunk));
+  fill_pattern(at(0), kChunk, 3);
+  fill_pattern(at(2 * kChunk), kChunk, 4);
+  mover().before_split(at(kChunk));
+  EXPECT_EQ(first_difference(at(0), kChunk, 3), -1);
+  EXPECT_EQ(first_difference(at(2 * kChunk), kChunk, 4), -1);
+  ASSERT_DONE(mover().move_in(at(kChunk), at(4 * kChunk), kChunk / 2, false));
+  touch_pages(at(4 * kChunk), kChunk / 2);
 }
 
 TEST(PageMover, TouchedPagesAreThereAndKeepTheirBytes) {

@@ -153,9 +153,9 @@ Status PagePool::fill_rest(char* address, Bytes bytes) {
       continue;
     }
     if (!whole && at != ranges_.begin()) at = std::prev(at);
-    const Bytes fresh_ones = hands_out_parts() && missing < kChunkBytes ? kChunkBytes : missing;
-    if (at == ranges_.end() || (at->first >= kChunkBytes && present_ + fresh_ones <= limit_)) {
-      return missing < kChunkBytes ? fresh_part(address + done, missing) : fresh(address + done, missing);
+    const Bytes needs = come_of_a_chunk(missing) ? kChunkBytes : missing;
+    if (at == ranges_.end() || (at->first >= kChunkBytes && present_ + needs <= limit_)) {
+      return fresh_part(address + done, missing);
     }
     const PageRange source = *pop(at);
     if (source.bytes > kChunkBytes) {  // its last chunk, whole or not, apart: both are looked at again
@@ -169,11 +169,10 @@ Status PagePool::fill_rest(char* address, Bytes bytes) {
   return {};
 }
 
-// Less than a chunk. Single pages lie here and there in memory; those of a huge page that was split lie together, and disks
-// take them many at a time (docs/notes/scattered-pages.md). So where there is room for a huge page its end comes, and the
-// rest is the pool's. Not where moving pages would make more mappings or copies.
+// Single pages lie here and there in memory; those of a huge page that was split lie together, and disks take them many at
+// a time (docs/notes/scattered-pages.md). So where there is room for a huge page its end comes, and the rest is the pool's.
 Status PagePool::fresh_part(char* address, Bytes bytes) {
-  const bool room = hands_out_parts() && present_ + kChunkBytes <= limit_;
+  const bool room = come_of_a_chunk(bytes) && present_ + kChunkBytes <= limit_;
   const std::optional<PageRange> chunk = room ? space_.take(kChunkBytes) : std::nullopt;
   if (chunk && make(chunk->address, kChunkBytes)) return take_end(*chunk, address, bytes);
   if (chunk) {

@@ -8,9 +8,8 @@
 // A small page that moves costs a look at it, a flush of every core's TLB and, where it was part of a
 // huge page, that one's end. So what is smaller than a chunk takes a range as it lies: of a larger one
 // the beginning, and behind it leftover pages stay in the pool until its owner is done; to a smaller
-// one comes what is missing.
-// Where there is room for a chunk, fresh pages are the end of one and its rest is the pool's: they lie together in
-// memory then, which disks care about.
+// one comes what is missing. Where there is room for a chunk, fresh pages are the end of one and its rest is the pool's:
+// they lie together in memory then, which disks care about.
 //
 // Where the limit binds and whole chunks are wanted, warm small pages are given up for fresh huge ones, or fill whole
 // chunks, too: as PageChoice says.
@@ -110,7 +109,10 @@ class PagePool {
   Status fresh(char* address, Bytes bytes);
   Status fresh_part(char* address, Bytes bytes);
   Status make(char* address, Bytes bytes);
-  bool hands_out_parts() const { return mover_.kind() == PageMover::Kind::kUserfaultfdMove; }
+  // Whether so many fresh pages are a part of a chunk. Not where moving pages would make more mappings or copies.
+  bool come_of_a_chunk(Bytes bytes) const {
+    return bytes < kChunkBytes && mover_.kind() == PageMover::Kind::kUserfaultfdMove;
+  }
   std::optional<PageRange> pop(std::map<Bytes, std::vector<PageRange>>::iterator at);
   void drop(const PageRange& range);
   void drop_leftover(Leftovers::iterator at);
