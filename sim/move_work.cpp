@@ -56,8 +56,16 @@ void MoveWork::fresh(Bytes bytes, bool huge) {
   made_ += bytes;
   const Bytes before = pooled();
   while (pooled() > most_) {
-    if (ranges_.empty()) left_ = most_;
-    else remove(std::prev(ranges_.end()));
+    const Bytes over = round_up(pooled() - most_, kPageBytes);
+    if (ranges_.empty()) {
+      left_ = std::max<Bytes>(left_ - over, 0);
+      continue;
+    }
+    const auto from = std::prev(ranges_.end());  // its end, and huge pages whole
+    const Bytes range = from->first, rest = range % kChunkBytes;
+    const Bytes end = rest > 0 ? std::min(over, rest) : round_up(over, kChunkBytes);
+    remove(from);
+    put(std::max<Bytes>(range - end, 0));
   }
   given_back_ += before - pooled();
   if (huge) {

@@ -129,6 +129,17 @@ TEST(MoveWork, WhatSmallPagesTookOfThatIsGone) {
   EXPECT_EQ(work.owed(), 2 * 100) << "all was taken again";
 }
 
+TEST(MoveWork, NoMoreMakesWayThanHasTo) {
+  MoveWork work({.page = kPage, .fresh_huge = 100});
+  work.put(kMiB + kMiB / 2);
+  work.take(kChunkBytes, kMiB);
+  EXPECT_EQ(work.pooled(), kMiB);
+  work.put(3 * kChunkBytes + kMiB);
+  work.take(kMiB / 4, kNoLimit);  // of the MiB
+  work.take(4 * kChunkBytes, kMiB);  // three are there
+  EXPECT_EQ(work.pooled(), kMiB);
+}
+
 TEST(MoveWork, WhereNothingWasGivenBackHugePagesAreFound) {
   MoveWork work({.fresh_huge = 100, .warm_huge = 10, .cold = kChunkBytes});
   work.take(4 * kChunkBytes, kNoLimit);

@@ -10,7 +10,7 @@ constexpr Nanos kSecond = 1'000'000'000;
 constexpr Nanos kWindow = 6 * kSecond;  // and a turn, if no step ends just then
 constexpr Nanos kSettle = 2 * kSecond;  // what the other side has left is gone by then
 constexpr Nanos kStepMax = 60 * kSecond;  // no longer is the end of a step waited for
-constexpr Nanos kShare = 64;            // below that part of a window huge pages cost too little to ask
+constexpr Nanos kShare = 48;            // below that part of a window huge pages cost too little to ask
 constexpr int kGapMin = 10, kGapMax = 160;  // windows: a minute, a quarter of an hour. At least twice a trial's time
 constexpr std::int64_t kFavourMax = 250;    // a thousandth each: so that later trials can overthrow one
 
@@ -55,7 +55,8 @@ void PageChoice::look(std::int64_t ops, Nanos waited) {
   if (!may_choose_) return;
   ran_ += ran_since_last(waited);
   if (turn_ == kWatching) {
-    if (ran_ >= kWindow) watch();
+    const bool dear = !small_ && wait_ == 0 && remade_ > kWindow / kShare;  // and will be when the window ends
+    if (dear || ran_ >= kWindow) watch();
     if (turn_ != kWatching) began_at_ = ops;
     return;
   }
@@ -72,7 +73,7 @@ void PageChoice::watch() {
   const bool dear = small_ || remade_ > ran_ / kShare;
   ran_ = remade_ = 0;
   if (wait_ > 0 || !dear) return;
-  first_small_ = small_;
+  first_small_ = small_ || gap_ == 0;  // unless one knows better: nine runs of nine were faster so (docs/notes/fresh-pages.md)
   trial_ran_ = 0;
   begin_turn(0);
 }

@@ -3,8 +3,8 @@
 // Warm small pages can fill whole chunks, or be given up for fresh huge ones. Ops and moves gain from huge pages; but where
 // tensors differ in size they have to be made time and again, and what that costs does not show in the time that
 // making them takes: a host finds memory for them meanwhile, and reads and ops wait (docs/notes/fresh-pages.md). So where
-// they are made anew at all, both sides have their turns, and the one under which an op took less time stays: by the
-// middle turns of each, as one may be disturbed. Programs change, and so do machines: it is tried again, more and more
+// they are made anew at all, both sides have their turns, small ones first, and the one under which an op took less time
+// stays: by the middle turns of each, as one may be disturbed. Programs change, and so do machines: it is tried again, more and more
 // seldom, and what earlier trials found counts by halves.
 //
 // A turn is whole steps, where the program tells of steps of less than a minute, for within one the ops differ.

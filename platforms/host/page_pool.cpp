@@ -191,7 +191,7 @@ Status PagePool::take_leftover(char* address, Bytes bytes, Bytes& taken) {
   const Bytes piece = std::min(at->second.bytes, bytes);
   Status moved = mover_.move_in(at->first + at->second.bytes - piece, address, piece, false);
   if (!moved) {
-    drop_leftover(at);
+    drop_leftover(at, at->second.bytes);
     return moved;
   }
   filled_ += piece;
@@ -241,15 +241,20 @@ Status PagePool::take_end(PageRange source, char* address, Bytes bytes) {
     return moved;
   }
   filled_ += bytes;
-  source.bytes -= bytes;
-  const auto left = static_cast<std::uint32_t>(round_up(source.bytes, kChunkBytes) / kChunkBytes);
-  if (left < source.chunks) {
-    char* const first = source.address + static_cast<Bytes>(left) * kChunkBytes;
-    give_back({first, bytes, source.chunks - left});
-    source.chunks = left;
-  }
-  if (source.bytes > 0) keep(source);
+  keep_beginning(source, bytes);
   return {};
+}
+
+// The last `bytes` of a range have left; the pool keeps the others.
+void PagePool::keep_beginning(PageRange range, Bytes bytes) {
+  range.bytes -= bytes;
+  const auto left = static_cast<std::uint32_t>(round_up(range.bytes, kChunkBytes) / kChunkBytes);
+  if (left < range.chunks) {
+    char* const first = range.address + static_cast<Bytes>(left) * kChunkBytes;
+    give_back({first, bytes, range.chunks - left});
+    range.chunks = left;
+  }
+  if (range.bytes > 0) keep(range);
 }
 
 void PagePool::make_way(Bytes bytes) {
@@ -338,20 +343,31 @@ void PagePool::drop(const PageRange& range) {
   present_ -= range.bytes;
 }
 
-void PagePool::drop_leftover(Leftovers::iterator at) {
-  const Bytes bytes = at->second.bytes;
-  mover_.discard(at->first, bytes).ok();
-  shrink(at, bytes);
-  present_ -= bytes;
+// Its last `bytes`, or as many more as keep huge pages whole.
+void PagePool::drop_end(PageRange range, Bytes bytes) {
+  const Bytes rest = range.bytes % kChunkBytes;
+  const Bytes end = std::min(range.bytes, rest > 0 ? std::min(bytes, rest) : round_up(bytes, kChunkBytes));
+  mover_.discard(range.address + range.bytes - end, end).ok();
+  present_ -= end;
+  keep_beginning(range, end);
 }
 
-// The largest first, of whatever kind.
+void PagePool::drop_leftover(Leftovers::iterator at, Bytes bytes) {
+  const Bytes end = std::min(at->second.bytes, bytes);
+  mover_.discard(at->first + at->second.bytes - end, end).ok();
+  present_ -= end;
+  shrink(at, end);
+}
+
+// The largest first, of whatever kind. No more than has to: what went beyond that would come anew, page by page, and
+// such pages lie here and there in memory.
 void PagePool::trim(Bytes keep) {
+  keep = std::max<Bytes>(keep, 0) / kPageBytes * kPageBytes;
   while (bytes_ > keep) {
     const bool left = !by_size_.empty() &&
                       (ranges_.empty() || std::prev(by_size_.end())->first > std::prev(ranges_.end())->first);
-    if (left) drop_leftover(leftovers_.find(std::prev(by_size_.end())->second));
-    else drop(*pop(std::prev(ranges_.end())));
+    if (left) drop_leftover(leftovers_.find(std::prev(by_size_.end())->second), bytes_ - keep);
+    else drop_end(*pop(std::prev(ranges_.end())), bytes_ - keep);
   }
 }
 

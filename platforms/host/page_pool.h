@@ -75,7 +75,7 @@ class PagePool {
   void set_limit(Bytes bytes) { limit_ = bytes; }
   // Gives pooled pages back so that `bytes` more can be present within the limit, as far as they go.
   void make_way(Bytes bytes);
-  // Gives pages back to the system until at most `keep` stay.
+  // Gives pages back to the system until at most `keep` stay: less than `keep` only where huge pages stay whole.
   void trim(Bytes keep);
 
   Bytes bytes() const { return bytes_; }
@@ -101,6 +101,7 @@ class PagePool {
   Status fill_rest(char* address, Bytes bytes);
   PageRange cut(const PageRange& range, Bytes bytes);
   Status take_end(PageRange source, char* address, Bytes bytes);
+  void keep_beginning(PageRange range, Bytes bytes);
   Status take_leftover(char* address, Bytes bytes, Bytes& taken);
   void change_sides();
   void keep(PageRange range);
@@ -115,7 +116,8 @@ class PagePool {
   }
   std::optional<PageRange> pop(std::map<Bytes, std::vector<PageRange>>::iterator at);
   void drop(const PageRange& range);
-  void drop_leftover(Leftovers::iterator at);
+  void drop_end(PageRange range, Bytes bytes);
+  void drop_leftover(Leftovers::iterator at, Bytes bytes);
 
   AddressSpace& space_;
   PageMover& mover_;

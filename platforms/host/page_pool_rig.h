@@ -87,6 +87,7 @@ class CountingMover final : public PageMover {
   Bytes offset(const void* address) const { return static_cast<const char*>(address) - base(); }
   std::size_t page(const void* address) const { return static_cast<std::size_t>(offset(address) / kPageBytes); }
   void set(const void* address, Bytes bytes, char state) {
+    EXPECT_TRUE(offset(address) % kPageBytes == 0 && bytes % kPageBytes == 0) << "pages move whole";
     const auto first = present_.begin() + static_cast<std::ptrdiff_t>(page(address));
     std::fill(first, first + bytes / kPageBytes, state);
   }

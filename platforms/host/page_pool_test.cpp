@@ -292,6 +292,46 @@ TEST_F(PoolBelowAChunk, TrimTakesWhatWasLeftBehindToo) {
   EXPECT_EQ(space_.used(), kChunkBytes);
 }
 
+TEST_F(PoolBelowAChunk, NoMoreMakesWayThanHasTo) {
+  pool_.set_limit(kChunkBytes + 1024 * kKiB);
+  pool_.put(take(1536 * kKiB));
+  const PageRange chunk = take(kChunkBytes);
+  EXPECT_EQ(pool_.present(), kChunkBytes + 1024 * kKiB) << "the budget is full: no single page has to be made for it";
+  EXPECT_EQ(pool_.bytes(), 1024 * kKiB);
+  const PageRange owner = take(256 * kKiB);  // 768 KiB are left behind it
+  pool_.trim(512 * kKiB);
+  EXPECT_EQ(pool_.bytes(), 512 * kKiB);
+  EXPECT_EQ(mover_.present(), pool_.present());
+  pool_.put(owner);
+  EXPECT_EQ(take(768 * kKiB).address, owner.address) << "what stayed lies behind its owner";
+  pool_.put(chunk);
+  pool_.trim(0);
+  EXPECT_EQ(pool_.present(), 768 * kKiB);
+}
+
+TEST_F(PoolBelowAChunk, PagesMakeWayWhole) {
+  pool_.set_limit(kChunkBytes + 1024 * kKiB + 1);  // a share of something
+  pool_.put(take(1536 * kKiB));
+  const PageRange chunk = take(kChunkBytes);
+  EXPECT_EQ(pool_.bytes(), 1024 * kKiB);
+  const PageRange owner = take(256 * kKiB);
+  pool_.trim(512 * kKiB - 1);
+  EXPECT_EQ(pool_.bytes(), 508 * kKiB);
+  pool_.put(owner);
+  pool_.put(chunk);
+}
+
+TEST_F(PoolBelowAChunk, HugePagesMakeWayWhole) {
+  pool_.put(take(3 * kChunkBytes + 1024 * kKiB));
+  pool_.trim(3 * kChunkBytes + 512 * kKiB);
+  EXPECT_EQ(pool_.bytes(), 3 * kChunkBytes + 512 * kKiB);
+  pool_.trim(2 * kChunkBytes + kPageBytes);
+  EXPECT_EQ(pool_.bytes(), 2 * kChunkBytes);
+  EXPECT_EQ(space_.used(), 2 * kChunkBytes);
+  pool_.trim(0);
+  EXPECT_EQ(space_.used(), 0);
+}
+
 // Turn and turn about a whole chunk and the same in small pieces: each time the chunk has to be made anew.
 class PoolOfTwoMinds : public PoolBelowAChunk {
  protected:
