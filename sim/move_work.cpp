@@ -57,11 +57,12 @@ void MoveWork::fresh(Bytes bytes, bool huge) {
   const Bytes before = pooled();
   while (pooled() > most_) {
     const Bytes over = round_up(pooled() - most_, kPageBytes);
-    if (ranges_.empty()) {
+    if (left_ >= over || ranges_.empty()) {
       left_ = std::max<Bytes>(left_ - over, 0);
       continue;
     }
-    const auto from = std::prev(ranges_.end());  // its end, and huge pages whole
+    auto from = ranges_.lower_bound(over);  // its end, and huge pages whole
+    if (from == ranges_.end() || from->first >= kChunkBytes) from = std::prev(ranges_.end());
     const Bytes range = from->first, rest = range % kChunkBytes;
     const Bytes end = rest > 0 ? std::min(over, rest) : round_up(over, kChunkBytes);
     remove(from);

@@ -55,7 +55,7 @@ void PageChoice::look(std::int64_t ops, Nanos waited) {
   if (!may_choose_) return;
   ran_ += ran_since_last(waited);
   if (turn_ == kWatching) {
-    const bool dear = !small_ && wait_ == 0 && remade_ > kWindow / kShare;  // and will be when the window ends
+    const bool dear = !small_ && wait_ == 0 && ran_ < kWindow && remade_ > kWindow / kShare;  // no need to wait for its end
     if (dear || ran_ >= kWindow) watch();
     if (turn_ != kWatching) began_at_ = ops;
     return;
@@ -73,7 +73,7 @@ void PageChoice::watch() {
   const bool dear = small_ || remade_ > ran_ / kShare;
   ran_ = remade_ = 0;
   if (wait_ > 0 || !dear) return;
-  first_small_ = small_ || gap_ == 0;  // unless one knows better: nine runs of nine were faster so (docs/notes/fresh-pages.md)
+  first_small_ = small_ || gap_ == 0;  // unless one knows better: seven runs of seven that make many were faster so (docs/notes/fresh-pages.md)
   trial_ran_ = 0;
   begin_turn(0);
 }

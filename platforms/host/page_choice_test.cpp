@@ -46,6 +46,15 @@ TEST_F(PageChoiceTest, SmallOnesComeFirstAndAtOnce) {
   EXPECT_TRUE(choice_.small());
 }
 
+// One op takes longer than a window: of that it was little.
+TEST_F(PageChoiceTest, WhatWasMadeIsAShareOfWhatRan) {
+  program_.run(kSecond / 10);
+  program_.huge = 12 * kSecond;
+  program_.remakes = 200 * kMilli;
+  program_.run(200 * kSecond);
+  EXPECT_EQ(program_.switches, 0);
+}
+
 TEST_F(PageChoiceTest, NothingIsTriedWhereHugePagesLast) {
   program_.small = kMilli;
   program_.remakes = program_.huge / 100;

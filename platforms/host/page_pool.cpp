@@ -343,7 +343,7 @@ void PagePool::drop(const PageRange& range) {
   present_ -= range.bytes;
 }
 
-// Its last `bytes`, or as many more as keep huge pages whole.
+// Its last `bytes`, of which those behind whole chunks go first; of these, whole ones.
 void PagePool::drop_end(PageRange range, Bytes bytes) {
   const Bytes rest = range.bytes % kChunkBytes;
   const Bytes end = std::min(range.bytes, rest > 0 ? std::min(bytes, rest) : round_up(bytes, kChunkBytes));
@@ -359,16 +359,23 @@ void PagePool::drop_leftover(Leftovers::iterator at, Bytes bytes) {
   shrink(at, end);
 }
 
-// The largest first, of whatever kind. No more than has to: what went beyond that would come anew, page by page, and
-// such pages lie here and there in memory.
+// No more than has to: what went beyond that would come anew, page by page, and such pages lie here and there in memory.
 void PagePool::trim(Bytes keep) {
   keep = std::max<Bytes>(keep, 0) / kPageBytes * kPageBytes;
-  while (bytes_ > keep) {
-    const bool left = !by_size_.empty() &&
-                      (ranges_.empty() || std::prev(by_size_.end())->first > std::prev(ranges_.end())->first);
-    if (left) drop_leftover(leftovers_.find(std::prev(by_size_.end())->second), bytes_ - keep);
-    else drop_end(*pop(std::prev(ranges_.end())), bytes_ - keep);
-  }
+  while (bytes_ > keep) drop_some(bytes_ - keep);
+}
+
+// The smallest that suffices, so that one after the other is used up; what was left behind rather than a range, which
+// somebody may want as it is; else the largest.
+void PagePool::drop_some(Bytes bytes) {
+  const auto left = by_size_.lower_bound({bytes, nullptr});
+  if (left != by_size_.end()) return drop_leftover(leftovers_.find(left->second), bytes);
+  const auto range = ranges_.lower_bound(bytes);
+  if (range != ranges_.end() && range->first < kChunkBytes) return drop_end(*pop(range), bytes);
+  const bool is_left = !by_size_.empty() &&
+                       (ranges_.empty() || std::prev(by_size_.end())->first > std::prev(ranges_.end())->first);
+  if (is_left) return drop_leftover(leftovers_.find(std::prev(by_size_.end())->second), bytes);
+  drop_end(*pop(std::prev(ranges_.end())), bytes);
 }
 
 }  // namespace outsize::host

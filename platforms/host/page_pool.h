@@ -75,7 +75,8 @@ class PagePool {
   void set_limit(Bytes bytes) { limit_ = bytes; }
   // Gives pooled pages back so that `bytes` more can be present within the limit, as far as they go.
   void make_way(Bytes bytes);
-  // Gives pages back to the system until at most `keep` stay: less than `keep` only where huge pages stay whole.
+  // Gives pages back to the system until at most `keep` stay: less than `keep` only where a page or a whole chunk
+  // would be divided.
   void trim(Bytes keep);
 
   Bytes bytes() const { return bytes_; }
@@ -116,6 +117,7 @@ class PagePool {
   }
   std::optional<PageRange> pop(std::map<Bytes, std::vector<PageRange>>::iterator at);
   void drop(const PageRange& range);
+  void drop_some(Bytes bytes);
   void drop_end(PageRange range, Bytes bytes);
   void drop_leftover(Leftovers::iterator at, Bytes bytes);
 

@@ -20,7 +20,7 @@ constexpr Bytes kLimit = 20 * kChunkBytes;
 class Play {
  public:
   explicit Play(std::uint64_t seed) : dice_(seed) {
-    pool_.set_limit(kLimit);
+    pool_.set_limit(kLimit + (seed % 3 == 0 ? kPageBytes / 2 : 0));
     if (seed % 2 == 0) mover_.moves = PageMover::Kind::kSignal;
   }
 
@@ -34,6 +34,7 @@ class Play {
         default: fetch(); break;
       }
       mover_.fail_every = 0;
+      if (dice_() % 16 == 0) trim();
       check();
     }
   }
@@ -115,6 +116,12 @@ class Play {
     pool_.give_back(*staging);
     resident_.push_back(range);
     ++fetches;
+  }
+  void trim() {
+    const Bytes keep = static_cast<Bytes>(dice_() % static_cast<std::uint64_t>(kLimit)), before = pool_.bytes();
+    pool_.trim(keep);
+    EXPECT_LE(pool_.bytes(), keep);
+    EXPECT_GT(pool_.bytes(), std::min(keep, before) - kChunkBytes) << "no more than has to";
   }
   void check() {
     EXPECT_EQ(pool_.present(), mover_.present());
@@ -319,6 +326,34 @@ TEST_F(PoolBelowAChunk, PagesMakeWayWhole) {
   EXPECT_EQ(pool_.bytes(), 508 * kKiB);
   pool_.put(owner);
   pool_.put(chunk);
+  pool_.trim(0);
+  EXPECT_EQ(pool_.present(), 0);
+  EXPECT_EQ(space_.used(), 0);
+}
+
+TEST_F(PoolBelowAChunk, WhatWasBegunMakesWayFirst) {
+  std::vector<PageRange> owners;
+  for (int i = 0; i < 3; ++i) owners.push_back(take(1024 * kKiB));
+  for (; !owners.empty(); owners.pop_back()) pool_.put(owners.back());
+  pool_.trim(2816 * kKiB);
+  pool_.trim(2560 * kKiB);
+  for (int i = 0; i < 2; ++i) owners.push_back(take(1024 * kKiB));
+  EXPECT_EQ(moved(), 0) << "two are as they were";
+  EXPECT_EQ(pool_.made(), 3 * 1024 * kKiB);
+  for (const PageRange& owner : owners) pool_.put(owner);
+}
+
+// The addresses behind it live until the last of them has gone.
+TEST_F(PoolBelowAChunk, WhatANobodyLeftBehindMakesWayInParts) {
+  pool_.put(take(1024 * kKiB));
+  const PageRange owner = take(256 * kKiB);
+  ASSERT_TRUE(mover_.move_out(owner.address, mover_.base() + (kChunks - 1) * kChunkBytes, owner.bytes));
+  pool_.give_back(owner);
+  pool_.trim(256 * kKiB);
+  EXPECT_EQ(pool_.bytes(), 256 * kKiB);
+  EXPECT_EQ(space_.used(), kChunkBytes);
+  pool_.trim(0);
+  EXPECT_EQ(space_.used(), 0);
 }
 
 TEST_F(PoolBelowAChunk, HugePagesMakeWayWhole) {
