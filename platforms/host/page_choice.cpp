@@ -55,7 +55,7 @@ void PageChoice::look(std::int64_t ops, Nanos waited) {
   if (!may_choose_) return;
   ran_ += ran_since_last(waited);
   if (turn_ == kWatching) {
-    const bool dear = !small_ && wait_ == 0 && ran_ < kWindow && remade_ > kWindow / kShare;  // no need to wait for its end
+    const bool dear = wait_ == 0 && remade_ > kWindow / kShare;  // no need to wait for the window's end
     if (dear || ran_ >= kWindow) watch();
     if (turn_ != kWatching) began_at_ = ops;
     return;
