@@ -73,7 +73,7 @@ void PageChoice::watch() {
   const bool dear = small_ || remade_ > ran_ / kShare;
   ran_ = remade_ = 0;
   if (wait_ > 0 || !dear) return;
-  first_small_ = small_ || gap_ == 0;  // unless one knows better: seven runs of seven that make many were faster so (docs/notes/fresh-pages.md)
+  first_small_ = small_ || gap_ == 0;  // unless one knows better: six runs of six that make many were faster so (docs/notes/fresh-pages.md)
   trial_ran_ = 0;
   begin_turn(0);
 }
