@@ -1,6 +1,7 @@
 #include "platforms/host/page_choice.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 namespace outsize::host {
@@ -14,11 +15,19 @@ constexpr Nanos kShare = 48;            // below that part of a window huge page
 constexpr int kGapMin = 10, kGapMax = 160;  // windows: a minute, a quarter of an hour. At least twice a trial's time
 constexpr std::int64_t kFavourMax = 250;    // a thousandth each: so that later trials can overthrow one
 
-// Of both in the middle.
+// Of both in the middle of the first so many.
 template <typename Turns>
-Nanos middle_of(Turns turns) {
-  std::sort(turns.begin(), turns.end());
-  return turns[turns.size() / 2 - 1] + turns[turns.size() / 2];
+Nanos middle_of(Turns turns, std::size_t count) {
+  std::sort(turns.begin(), turns.begin() + static_cast<std::ptrdiff_t>(count));
+  return turns[count / 2 - 1] + turns[count / 2];
+}
+
+// Both first turns of the former took less than both of the latter, by some part.
+template <typename Turns>
+bool is_clearly_less(const Turns& turns, const Turns& others) {
+  constexpr Nanos kPart = 8;  // an eighth: mostly more than two turns of one side differ
+  const Nanos most = std::max(turns[0], turns[1]), least = std::min(others[0], others[1]);
+  return most + most / kPart < least;
 }
 
 }  // namespace
@@ -89,12 +98,15 @@ void PageChoice::begin_turn(int turn) {
 
 void PageChoice::end_turn(std::int64_t ops) {
   took_[small_ ? 1 : 0][static_cast<std::size_t>(turn_ / 2)] = ran_ * 1000 / (ops - began_at_);  // of each two turns one is a side's
-  if (turn_ + 1 < kTurns) begin_turn(turn_ + 1);
-  else decide();
+  const int ended = turn_ + 1;
+  const bool is_clear = ended == kTurns / 2 && (is_clearly_less(took_[0], took_[1]) || is_clearly_less(took_[1], took_[0]));
+  if (ended < kTurns && !is_clear) begin_turn(ended);
+  else decide(static_cast<std::size_t>(ended / 2));
 }
 
-void PageChoice::decide() {
-  const Nanos huge = middle_of(took_[0]), small = middle_of(took_[1]);
+// By so many turns of each side.
+void PageChoice::decide(std::size_t turns) {
+  const Nanos huge = middle_of(took_[0], turns), small = middle_of(took_[1], turns);
   const std::int64_t found = (huge - small) * 1000 / std::max<Nanos>(huge + small, 1);
   favour_ = favour_ / 2 + std::clamp(found, -kFavourMax, kFavourMax);
   small_ = favour_ > 0;

@@ -31,6 +31,33 @@ TEST_F(PageChoiceTest, HugeOnesWhereOpsAreFasterWithThoseThoughMakingThemTakesLo
   EXPECT_EQ(program_.switches, 6);
 }
 
+TEST_F(PageChoiceTest, FourTurnsAreEnoughWhereTheyAreClear) {
+  program_.small = 8 * kMilli;
+  program_.run(kTrial);
+  EXPECT_TRUE(choice_.small());
+  EXPECT_EQ(program_.switches, 3) << "a b b a";
+
+  choice_.forget();
+  program_.switches = 0;
+  program_.small = 12 * kMilli;
+  program_.run(kTrial);
+  EXPECT_FALSE(choice_.small());
+  EXPECT_EQ(program_.switches, 4);
+}
+
+TEST_F(PageChoiceTest, EightTurnsAreTakenWhereOnlyOneOfFourIsClear) {
+  program_.small = 9 * kMilli;
+  Nanos changed = 0;  // to the first turns of huge pages
+  for (const Nanos end = TestClock::time + kTrial + 10 * kSecond; TestClock::time < end;) {
+    const bool first = program_.switches == 2 && TestClock::time - changed < 8 * kSecond;
+    program_.huge = first ? 20 * kMilli : 10 * kMilli;
+    program_.op();
+    if (program_.switches < 2) changed = TestClock::time;
+  }
+  EXPECT_TRUE(choice_.small());
+  EXPECT_EQ(program_.switches, 5);
+}
+
 TEST_F(PageChoiceTest, HugeOnesWhereThereIsNoDifference) {
   program_.run(kTrial);
   EXPECT_FALSE(choice_.small());
@@ -166,7 +193,7 @@ TEST_F(PageChoiceTest, LongWaitsCount) {
   enum Told { kNever, kBefore, kAfter };
   for (const Told told : {kNever, kBefore, kAfter}) {
     choice_.forget();
-    TestProgram program{choice_, 2000 * kMilli, 1500 * kMilli, 200 * kMilli, 2};
+    TestProgram program{choice_, 2000 * kMilli, 1850 * kMilli, 200 * kMilli, 2};
     program.idle = true;
     program.waits = told == kBefore;
     int left = 60;  // after the last turn has begun: until it is over
