@@ -22,10 +22,11 @@ Nanos middle_of(Turns turns, std::size_t count) {
   return turns[count / 2 - 1] + turns[count / 2];
 }
 
-// Both first turns of the former took less than both of the latter, by some part.
+// An op took less time in both first turns of the former than in both of the latter, by more than an eighth of the longer of those two. Turns of
+// one side differ by up to a sixth (docs/notes/fresh-pages.md), but a program that gets faster or slower all the time cannot look so.
 template <typename Turns>
 bool is_clearly_less(const Turns& turns, const Turns& others) {
-  constexpr Nanos kPart = 8;  // an eighth: mostly more than two turns of one side differ
+  constexpr Nanos kPart = 8;
   const Nanos most = std::max(turns[0], turns[1]), least = std::min(others[0], others[1]);
   return most + most / kPart < least;
 }
@@ -99,7 +100,7 @@ void PageChoice::begin_turn(int turn) {
 void PageChoice::end_turn(std::int64_t ops) {
   took_[small_ ? 1 : 0][static_cast<std::size_t>(turn_ / 2)] = ran_ * 1000 / (ops - began_at_);  // of each two turns one is a side's
   const int ended = turn_ + 1;
-  const bool is_clear = ended == kTurns / 2 && (is_clearly_less(took_[0], took_[1]) || is_clearly_less(took_[1], took_[0]));
+  const bool is_clear = ended == kTurnsIfClear && (is_clearly_less(took_[0], took_[1]) || is_clearly_less(took_[1], took_[0]));
   if (ended < kTurns && !is_clear) begin_turn(ended);
   else decide(static_cast<std::size_t>(ended / 2));
 }

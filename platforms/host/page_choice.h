@@ -4,9 +4,9 @@
 // tensors differ in size they have to be made time and again, and what that costs does not show in the time that
 // making them takes: a host finds memory for them meanwhile, and reads and ops wait (docs/notes/fresh-pages.md). So where
 // they are made anew at all, both sides have their turns, small ones first, and the one under which an op took less time
-// stays: by the middle turns of each, as one may be disturbed; and after half of them where both of one side took longer than both of the
-// other by more than an eighth. Programs change, and so do machines: it is tried again, more and more
-// seldom, and what earlier trials found counts by halves.
+// stays: by the middle turns of each, as one may be disturbed. Half the turns are enough where an op took longer in both of
+// one side than in both of the other, by more than an eighth. Programs change, and so do machines: it is tried again,
+// more and more seldom, and what earlier trials found counts by halves.
 //
 // A turn is whole steps, where the program tells of steps of less than a minute, for within one the ops differ.
 //
@@ -42,8 +42,8 @@ class PageChoice {
   bool small() const { return small_; }
 
  private:
-  static constexpr int kTurns = 8;  // of both sides as many: a b b a a b b a, for a program gets faster or slower meanwhile;
-                                    // half of them where these are clear
+  static constexpr int kTurns = 8;  // of both sides as many: a b b a a b b a, for a program gets faster or slower meanwhile
+  static constexpr int kTurnsIfClear = 4;
   static constexpr int kWatching = -1;
 
   Nanos ran_since_last(Nanos waited);

@@ -32,22 +32,29 @@ TEST_F(PageChoiceTest, HugeOnesWhereOpsAreFasterWithThoseThoughMakingThemTakesLo
 }
 
 TEST_F(PageChoiceTest, FourTurnsAreEnoughWhereTheyAreClear) {
-  program_.small = 8 * kMilli;
+  program_.small = 10 * kMilli * 88 / 100;  // and an eighth is 9.9
   program_.run(kTrial);
   EXPECT_TRUE(choice_.small());
   EXPECT_EQ(program_.switches, 3) << "a b b a";
 
   choice_.forget();
   program_.switches = 0;
-  program_.small = 12 * kMilli;
+  program_.small = 10 * kMilli * 113 / 100;
   program_.run(kTrial);
   EXPECT_FALSE(choice_.small());
   EXPECT_EQ(program_.switches, 4);
+
+  choice_.forget();
+  program_.switches = 0;
+  program_.small = 10 * kMilli * 89 / 100;  // and an eighth is 10.01
+  program_.run(kTrial);
+  EXPECT_TRUE(choice_.small());
+  EXPECT_EQ(program_.switches, 5);
 }
 
-TEST_F(PageChoiceTest, EightTurnsAreTakenWhereOnlyOneOfFourIsClear) {
+TEST_F(PageChoiceTest, EightTurnsAreTakenWhereOneOfFourIsNotClear) {
   program_.small = 9 * kMilli;
-  Nanos changed = 0;  // to the first turns of huge pages
+  Nanos changed = 0;  // when the first turn of huge pages began
   for (const Nanos end = TestClock::time + kTrial + 10 * kSecond; TestClock::time < end;) {
     const bool first = program_.switches == 2 && TestClock::time - changed < 8 * kSecond;
     program_.huge = first ? 20 * kMilli : 10 * kMilli;
@@ -56,6 +63,21 @@ TEST_F(PageChoiceTest, EightTurnsAreTakenWhereOnlyOneOfFourIsClear) {
   }
   EXPECT_TRUE(choice_.small());
   EXPECT_EQ(program_.switches, 5);
+}
+
+// What the last four turns of an earlier trial found is of another program: ops that are ten times shorter or longer now.
+TEST_F(PageChoiceTest, FourTurnsDecideByThemselves) {
+  for (const Nanos unit : {kMilli, 100 * kMilli}) {
+    choice_.forget();
+    program_.huge = 10 * kMilli;
+    program_.small = 9 * kMilli;
+    program_.run(kTrial);
+    ASSERT_TRUE(choice_.small());
+    program_.huge = unit;
+    program_.small = unit * 13 / 10;
+    program_.run(180 * kSecond);
+    EXPECT_FALSE(choice_.small()) << unit;
+  }
 }
 
 TEST_F(PageChoiceTest, HugeOnesWhereThereIsNoDifference) {
@@ -164,7 +186,7 @@ TEST_F(PageChoiceTest, OneTrialDoesNotOverthrowAnotherThatWasClearer) {
   program_.run(kTrial);
   ASSERT_TRUE(choice_.small());
   program_.small = 10 * kMilli + kMilli / 2;
-  program_.run(kTrial + 140 * kSecond);
+  program_.run(kTrial + 110 * kSecond);
   EXPECT_TRUE(choice_.small());
   program_.run(kTrial + 140 * kSecond);
   EXPECT_FALSE(choice_.small());
@@ -210,7 +232,7 @@ TEST_F(PageChoiceTest, LongWaitsCount) {
 
 // A checkpoint or an evaluation: a minute without an op, within one turn.
 TEST_F(PageChoiceTest, OneDisturbedTurnDoesNotDecide) {
-  program_.small = 9 * kMilli;
+  program_.small = 8 * kMilli;
   int turns = 0;
   for (const Nanos end = TestClock::time + kTrial + 70 * kSecond; TestClock::time < end;) {
     const bool before = choice_.small();
