@@ -1,7 +1,7 @@
 """What the examples share: real data from Python's own standard library, and one way to report.
 
 Nothing here (or in any example, but for early_exit.py's `--hint`) knows about outsize: run an example with plain
-Python, then with `outsize run --budget 40% example.py`, and compare the losses it prints.
+Python, then with `outsize run --budget 512MiB example.py`, and compare the losses it prints.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """An Evoformer, AlphaFold's trunk, on alignments of source lines: variable length, depth and number of recycles.
 
     python evoformer.py
-    outsize run --budget 40% evoformer.py
+    outsize bench evoformer --budgets 40%
 
 After Jumper et al., Highly accurate protein structure prediction with AlphaFold (2021), supplement 1.6; our own
 code, with one MSA stack and no templates. A "protein" is a line of source text; its relatives are the lines of the

@@ -1,7 +1,7 @@
 """A child-sum Tree-LSTM over syntax trees, one cell with its own weights per kind of node.
 
     python tree_lstm.py
-    outsize run --budget 40% tree_lstm.py
+    outsize run --budget 153MiB tree_lstm.py
 
 The path through the network *is* the tree: every function of Python's standard library calls other
 cells in another order. The network sees a function's body and guesses the first word of its name.

@@ -1,7 +1,7 @@
 """An unrolled GAN: the generator learns through the steps that the discriminator would take next.
 
     python unrolled_gan.py
-    outsize run --budget 40% unrolled_gan.py
+    outsize bench unrolled_gan --budgets 40%
 
 After Metz, Poole, Pfau and Sohl-Dickstein, Unrolled Generative Adversarial Networks (2017). What is real are windows
 of source text, a byte a value. How many steps are unrolled depends on the batch: with `--unroll sample`

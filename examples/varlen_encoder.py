@@ -1,7 +1,7 @@
 """A variable-length encoder: a function's source is read piece by piece, as many pieces as it has.
 
     python varlen_encoder.py
-    outsize run --budget 40% varlen_encoder.py
+    outsize bench varlen_encoder --budgets 40%
 
 Every piece of bytes passes through the same layers and is joined with what the pieces before it left behind; long
 functions pass through the loop forty times, short ones once. The network guesses bytes that were masked.

@@ -1,5 +1,5 @@
 """Decision logs of live runs: a fresh engine decides the same byte for byte, the checker accepts it, and what is
-not so is found (DESIGN.md, invariant 10)."""
+not so is found (docs/INVARIANTS.md, 10)."""
 
 from __future__ import annotations
 

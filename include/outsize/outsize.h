@@ -76,7 +76,9 @@ struct SessionOptions {
   std::int64_t process_budget = 0;
   /// Who decides what leaves and what comes: "lookahead" (foresees what repeats), "ondemand"
   /// (least recently used), "deepum" (DeepUM's correlation tables), "weights" (weight offloading:
-  /// a plan over the whole step, once it repeats) or "oracle" (knows the run from `foresee`).
+  /// a plan over the whole step, once it repeats), "pilot" (foresees a path that varies; from C++ it
+  /// is told no samples), "auto" (whichever of lookahead and pilot foresees better) or "oracle"
+  /// (knows the run from `foresee`).
   std::string policy = "lookahead";
   /// Where bytes go that do not fit; empty: $TMPDIR, else /var/tmp. Never a tmpfs.
   std::string spill_dir = {};

@@ -102,17 +102,18 @@ void PageChoice::end_turn(std::int64_t ops) {
   const int ended = turn_ + 1;
   const bool is_clear = ended == kTurnsIfClear && (is_clearly_less(took_[0], took_[1]) || is_clearly_less(took_[1], took_[0]));
   if (ended < kTurns && !is_clear) begin_turn(ended);
-  else decide(static_cast<std::size_t>(ended / 2));
+  else decide(is_clear);
 }
 
-// By so many turns of each side.
-void PageChoice::decide(std::size_t turns) {
+void PageChoice::decide(bool is_clear) {
+  const auto turns = static_cast<std::size_t>(is_clear ? kTurnsIfClear : kTurns) / 2;  // of each side
   const Nanos huge = middle_of(took_[0], turns), small = middle_of(took_[1], turns);
   const std::int64_t found = (huge - small) * 1000 / std::max<Nanos>(huge + small, 1);
   favour_ = favour_ / 2 + std::clamp(found, -kFavourMax, kFavourMax);
   small_ = favour_ > 0;
   turn_ = kWatching;
-  gap_ = std::clamp(2 * gap_, kGapMin, kGapMax);
+  // What is clear need not be asked again so soon: it costs the more, the clearer it is.
+  gap_ = is_clear ? std::clamp(4 * gap_, 2 * kGapMin, kGapMax) : std::clamp(2 * gap_, kGapMin, kGapMax);
   wait_ = std::max(gap_, static_cast<int>(2 * trial_ran_ / kWindow));
 }
 

@@ -6,7 +6,7 @@
 // they are made anew at all, both sides have their turns, small ones first, and the one under which an op took less time
 // stays: by the middle turns of each, as one may be disturbed. Half the turns are enough where an op took longer in both of
 // one side than in both of the other, by more than an eighth. Programs change, and so do machines: it is tried again,
-// more and more seldom, and what earlier trials found counts by halves.
+// more and more seldom, the more so where it was clear, and what earlier trials found counts by halves.
 //
 // A turn is whole steps, where the program tells of steps of less than a minute, for within one the ops differ.
 //
@@ -14,7 +14,6 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 
 #include "core/base/types.h"
@@ -51,7 +50,7 @@ class PageChoice {
   void watch();
   void begin_turn(int turn);
   void end_turn(std::int64_t ops);
-  void decide(std::size_t turns);
+  void decide(bool is_clear);
 
   bool may_choose_;
   Clock clock_, used_;

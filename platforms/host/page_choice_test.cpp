@@ -180,6 +180,21 @@ TEST_F(PageChoiceTest, ItIsTriedAgainMoreAndMoreSeldom) {
   EXPECT_GT(program_.switches, 4 * 5);
 }
 
+TEST_F(PageChoiceTest, WhatIsClearIsTriedAgainLater) {
+  program_.small = 8 * kMilli;
+  program_.run(35 * kSecond);
+  ASSERT_TRUE(choice_.small());
+  ASSERT_EQ(program_.switches, 3);
+  program_.run(115 * kSecond);
+  EXPECT_EQ(program_.switches, 3) << "two minutes";
+  program_.run(40 * kSecond);
+  EXPECT_EQ(program_.switches, 5);
+  program_.run(470 * kSecond);
+  EXPECT_EQ(program_.switches, 5) << "eight minutes";
+  program_.run(60 * kSecond);
+  EXPECT_EQ(program_.switches, 7);
+}
+
 // One that was disturbed: older ones count half.
 TEST_F(PageChoiceTest, OneTrialDoesNotOverthrowAnotherThatWasClearer) {
   program_.small = 8 * kMilli;
@@ -188,7 +203,7 @@ TEST_F(PageChoiceTest, OneTrialDoesNotOverthrowAnotherThatWasClearer) {
   program_.small = 10 * kMilli + kMilli / 2;
   program_.run(kTrial + 110 * kSecond);
   EXPECT_TRUE(choice_.small());
-  program_.run(kTrial + 140 * kSecond);
+  program_.run(310 * kSecond);
   EXPECT_FALSE(choice_.small());
 }
 

@@ -16,7 +16,7 @@ COMMANDS = {
     "run": "run a training script under a memory budget",
     "demo": "train GPT-2 small plainly and in two fifths and one fifth of its memory, and compare",
     "bench": "time a script plainly, under several budgets, and under the kernel's swap",
-    "simulate": "run a recorded log under a smaller budget, without training",
+    "simulate": "say what a recorded run would have taken under another budget, policy or disk",
     "compare": "simulate recorded runs under many policies, budgets and disks, as a table or a page",
     "record": "run a training script and record it as a trace",
     "report": "run a training script and draw its last steps as a page",

@@ -20,7 +20,7 @@ SILENT = {
     "core/trace/trace_event.cpp": "names of kinds of events, which tests print",
     "traces/export_forms.h": "JSON and CSV: data, not messages",
     "python/outsize/pilot/graph_forms.py": "Graphviz, Mermaid and JSON: data, not messages",
-    "planners/weights": "a solver that tests and bench/weights_offloading.cpp call; no command of users does yet",
+    "planners/weights": "the planner says nothing, its solvers are called by tests and bench/weights_offloading.cpp",
     "tools/run_tests.py": "for contributors; its lines are the tests' results",
 }
 # Prose that no user meets as a message.

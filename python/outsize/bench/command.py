@@ -50,7 +50,8 @@ def parser() -> Parser:
         "--policies",
         default="lookahead",
         metavar="LIST",
-        help="e.g. lookahead,weights,deepum:degree=16,chaining=off,ondemand; oracle is told what a recording says",
+        help="e.g. lookahead,auto,pilot,weights,ondemand,deepum:degree=16,chaining=off; "
+        "oracle is told what a recording says",
     )
     result.add_argument("--ample", action="store_true", help="also a budget in which all fits")
     result.add_argument("--swap", action="store_true", help="also the kernel's swap (root)")
