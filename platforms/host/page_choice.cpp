@@ -11,8 +11,8 @@ constexpr Nanos kSecond = 1'000'000'000;
 constexpr Nanos kWindow = 6 * kSecond;  // and a turn, if no step ends just then
 constexpr Nanos kSettle = 2 * kSecond;  // what the other side has left is gone by then
 constexpr Nanos kStepMax = 60 * kSecond;  // no longer is the end of a step waited for
-constexpr Nanos kShare = 48;            // below that part of a window huge pages cost too little to ask
-constexpr int kGapMin = 10, kGapMax = 160;  // windows: a minute, a quarter of an hour. At least twice a trial's time
+constexpr Nanos kShare = 96;            // below that part of a window huge pages cost too little to ask
+constexpr int kGapMin = 10, kGapMax = 160;  // windows: a minute (two where it was clear), a quarter of an hour. At least twice a trial's time
 constexpr std::int64_t kFavourMax = 250;    // a thousandth each: so that later trials can overthrow one
 
 // Of both in the middle of the first so many.
@@ -112,8 +112,9 @@ void PageChoice::decide(bool is_clear) {
   favour_ = favour_ / 2 + std::clamp(found, -kFavourMax, kFavourMax);
   small_ = favour_ > 0;
   turn_ = kWatching;
-  // What is clear need not be asked again so soon: it costs the more, the clearer it is.
-  gap_ = is_clear ? std::clamp(4 * gap_, 2 * kGapMin, kGapMax) : std::clamp(2 * gap_, kGapMin, kGapMax);
+  // What is clear, and agrees, need not be asked again so soon: asking costs the more, the clearer it is.
+  const bool agrees = is_clear && (found > 0) == small_;
+  gap_ = agrees ? std::clamp(4 * gap_, 2 * kGapMin, kGapMax) : std::clamp(2 * gap_, kGapMin, kGapMax);
   wait_ = std::max(gap_, static_cast<int>(2 * trial_ran_ / kWindow));
 }
 

@@ -87,10 +87,10 @@ TEST_F(PageChoiceTest, HugeOnesWhereThereIsNoDifference) {
 }
 
 TEST_F(PageChoiceTest, SmallOnesComeFirstAndAtOnce) {
-  program_.run(kSecond);
-  EXPECT_FALSE(choice_.small()) << "making them took 100 ms";
   program_.run(kSecond / 2);
-  EXPECT_TRUE(choice_.small()) << "150 ms, more than a 48th of six seconds";
+  EXPECT_FALSE(choice_.small()) << "making them took 50 ms";
+  program_.run(kSecond / 4);
+  EXPECT_TRUE(choice_.small()) << "75 ms, more than a 96th of six seconds";
   program_.run(7 * kSecond);
   EXPECT_TRUE(choice_.small());
 }
@@ -99,14 +99,14 @@ TEST_F(PageChoiceTest, SmallOnesComeFirstAndAtOnce) {
 TEST_F(PageChoiceTest, WhatWasMadeIsAShareOfWhatRan) {
   program_.run(kSecond / 10);
   program_.huge = 12 * kSecond;
-  program_.remakes = 200 * kMilli;
+  program_.remakes = 100 * kMilli;
   program_.run(200 * kSecond);
   EXPECT_EQ(program_.switches, 0);
 }
 
 TEST_F(PageChoiceTest, NothingIsTriedWhereHugePagesLast) {
   program_.small = kMilli;
-  program_.remakes = program_.huge / 100;
+  program_.remakes = program_.huge / 120;
   program_.run(1000 * kSecond);
   EXPECT_EQ(program_.switches, 0);
 }
@@ -193,6 +193,22 @@ TEST_F(PageChoiceTest, WhatIsClearIsTriedAgainLater) {
   EXPECT_EQ(program_.switches, 5) << "eight minutes";
   program_.run(60 * kSecond);
   EXPECT_EQ(program_.switches, 7);
+  program_.run(930 * kSecond);
+  EXPECT_EQ(program_.switches, 7);
+  program_.run(70 * kSecond);
+  EXPECT_EQ(program_.switches, 9) << "a quarter of an hour is the most";
+}
+
+// Two minutes later, or eight, it would still be on the side that was just found clearly slower.
+TEST_F(PageChoiceTest, WhatIsClearAndNotDoneIsTriedAgainSoon) {
+  program_.small = 5 * kMilli;
+  program_.run(35 * kSecond);
+  program_.huge = 8 * kMilli;
+  program_.small = 10 * kMilli;
+  program_.run(155 * kSecond);
+  EXPECT_TRUE(choice_.small()) << "the first was clearer, and counts half";
+  program_.run(290 * kSecond);
+  EXPECT_FALSE(choice_.small());
 }
 
 // One that was disturbed: older ones count half.
