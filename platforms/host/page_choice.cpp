@@ -12,7 +12,7 @@ constexpr Nanos kWindow = 6 * kSecond;  // and a turn, if no step ends just then
 constexpr Nanos kSettle = 2 * kSecond;  // what the other side has left is gone by then
 constexpr Nanos kStepMax = 60 * kSecond;  // no longer is the end of a step waited for
 constexpr Nanos kShare = 96;            // below that part of a window huge pages cost too little to ask
-constexpr int kGapMin = 10, kGapMax = 160;  // windows: a minute (two where it was clear), a quarter of an hour. At least twice a trial's time
+constexpr int kGapMin = 10, kGapMax = 160;  // windows: a minute, a quarter of an hour. At least twice a trial's time
 constexpr std::int64_t kFavourMax = 250;    // a thousandth each: so that later trials can overthrow one
 
 // Of both in the middle of the first so many.
@@ -22,8 +22,9 @@ Nanos middle_of(Turns turns, std::size_t count) {
   return turns[count / 2 - 1] + turns[count / 2];
 }
 
-// An op took less time in both first turns of the former than in both of the latter, by more than an eighth of the longer of those two. Turns of
-// one side differ by up to a sixth (docs/notes/fresh-pages.md), but a program that gets faster or slower all the time cannot look so.
+// An op took less time in both first turns of the former than in both of the latter, by more than an eighth of the longer of
+// those two. Turns of one side differ by up to a sixth (docs/notes/fresh-pages.md), but a program that gets faster or slower
+// all the time cannot look so.
 template <typename Turns>
 bool is_clearly_less(const Turns& turns, const Turns& others) {
   constexpr Nanos kPart = 8;
@@ -102,19 +103,20 @@ void PageChoice::end_turn(std::int64_t ops) {
   const int ended = turn_ + 1;
   const bool is_clear = ended == kTurnsIfClear && (is_clearly_less(took_[0], took_[1]) || is_clearly_less(took_[1], took_[0]));
   if (ended < kTurns && !is_clear) begin_turn(ended);
-  else decide(is_clear);
+  else decide();
 }
 
-void PageChoice::decide(bool is_clear) {
-  const auto turns = static_cast<std::size_t>(is_clear ? kTurnsIfClear : kTurns) / 2;  // of each side
+void PageChoice::decide() {
+  const int ended = turn_ + 1;
+  const auto turns = static_cast<std::size_t>(ended / 2);  // of each side
   const Nanos huge = middle_of(took_[0], turns), small = middle_of(took_[1], turns);
   const std::int64_t found = (huge - small) * 1000 / std::max<Nanos>(huge + small, 1);
   favour_ = favour_ / 2 + std::clamp(found, -kFavourMax, kFavourMax);
   small_ = favour_ > 0;
   turn_ = kWatching;
-  // What is clear, and agrees, need not be asked again so soon: asking costs the more, the clearer it is.
-  const bool agrees = is_clear && (found > 0) == small_;
-  gap_ = agrees ? std::clamp(4 * gap_, 2 * kGapMin, kGapMax) : std::clamp(2 * gap_, kGapMin, kGapMax);
+  // One that ended early was clear. If it agrees, it need not be asked again so soon: asking costs the more, the clearer it is.
+  const int longer = ended < kTurns && (found > 0) == small_ ? 2 : 1;
+  gap_ = std::clamp(2 * longer * gap_, longer * kGapMin, kGapMax);
   wait_ = std::max(gap_, static_cast<int>(2 * trial_ran_ / kWindow));
 }
 

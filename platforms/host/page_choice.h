@@ -50,7 +50,7 @@ class PageChoice {
   void watch();
   void begin_turn(int turn);
   void end_turn(std::int64_t ops);
-  void decide(bool is_clear);
+  void decide();
 
   bool may_choose_;
   Clock clock_, used_;

@@ -106,7 +106,7 @@ TEST_F(PageChoiceTest, WhatWasMadeIsAShareOfWhatRan) {
 
 TEST_F(PageChoiceTest, NothingIsTriedWhereHugePagesLast) {
   program_.small = kMilli;
-  program_.remakes = program_.huge / 120;
+  program_.remakes = program_.huge / 100;
   program_.run(1000 * kSecond);
   EXPECT_EQ(program_.switches, 0);
 }
