@@ -17,6 +17,7 @@ Policy make_deepum_with(const ExtentTable& table, std::string_view settings) {
       {"degree", predicting.degree, 1, 4096},
       {"executions", predicting.executions, 1, 1U << 20},
       {"key-operands", predicting.key_operands, 0, 64},
+      {"long-contexts", predicting.long_contexts},
       {"records", predicting.records, 1, 1U << 24},
       {"rows", predicting.rows, 1, 2048},
       {"ways", predicting.ways, 1, 16},

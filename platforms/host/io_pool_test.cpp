@@ -140,8 +140,11 @@ TEST_F(IoPoolTest, WhoWaitsMayReadItself) {
   ASSERT_EQ(pwrite(fd_, memory.data(), 4 * kPageBytes, 0), 4 * kPageBytes);
   std::vector<std::pair<std::uint64_t, std::thread::id>> ended;
   std::mutex mutex;
+  constexpr std::uint64_t kHeld = 100;
+  Gate gate;
   auto pool = IoPool::create(2, [&](const IoResult& result) {
     EXPECT_TRUE(result.status.ok());
+    if (result.token == kHeld) return gate.pass();
     const std::lock_guard lock(mutex);
     ended.emplace_back(result.token, std::this_thread::get_id());
   });
@@ -151,6 +154,8 @@ TEST_F(IoPoolTest, WhoWaitsMayReadItself) {
     asked.helper = helper;
     pool->submit(asked);
   };
+  for (int thread = 0; thread < 2; ++thread) read(kHeld, nullptr);
+  gate.wait_until_taken(2);  // a thread that is awake takes what it finds, whoever would help
   read(1, &one);
   EXPECT_FALSE(pool->help(&other)) << "it is not the other's";
   EXPECT_TRUE(pool->help(&one));
@@ -159,6 +164,7 @@ TEST_F(IoPoolTest, WhoWaitsMayReadItself) {
     const std::lock_guard lock(mutex);
     EXPECT_EQ(ended, (std::vector{std::pair<std::uint64_t, std::thread::id>{1, std::this_thread::get_id()}}));
   }
+  gate.open();
   for (std::uint64_t token = 2; token < 34; ++token) read(token, &one);  // threads may join in
   while (pool->help(&one)) {}
   pool->quiesce();

@@ -28,7 +28,7 @@ ExecutionId Chain::begin(std::uint64_t key) {
   }
   if (running_ != kNone) {
     executions_.learn(running_, context_, id);
-    context_ = after(context_, running_);
+    context_.pass(executions_[running_].key);
   }
   running_ = id;
   ++position_;
@@ -42,20 +42,16 @@ ExecutionId Chain::begin(std::uint64_t key) {
 }
 
 void Chain::extend() {
-  ExecutionId last = running_;
-  Context context = context_;
-  const std::uint32_t foreseen = window_.size();
-  // The last three before the end of the chain: the running op and its own may be among them.
-  for (std::uint32_t i = foreseen > 3 ? foreseen - 4 : 0; i < foreseen; ++i) {
-    context = after(context, last);
-    last = window_.at(i);
+  if (window_.size() == 0) {
+    end_ = running_;
+    end_context_ = context_;
   }
   for (std::uint32_t i = 0; i < kExtendMax && window_.size() < options_.degree; ++i) {
-    const ExecutionId next = executions_.next(last, context);
+    const ExecutionId next = executions_.next(end_, end_context_);
     if (next == kNone) return;
     window_.push(next, tables_.walk(next), position_ + window_.size());
-    context = after(context, last);
-    last = next;
+    end_context_.pass(executions_[end_].key);
+    end_ = next;
   }
 }
 

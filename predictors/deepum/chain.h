@@ -48,7 +48,9 @@ class Chain {
   Executions executions_;
   BlockTables tables_;
   Window window_;
-  Context context_ = kNoContext;  // before the running op
+  Context context_;                // before the running op
+  Context end_context_;            // before the last op of the chain,
+  ExecutionId end_ = kNone;        // which is this one; the running op where the chain is empty
   ExecutionId running_ = kNone;
   Position position_ = 0;
   bool rekeyed_ = false;

@@ -38,28 +38,34 @@ std::pair<ExecutionId, bool> Executions::number(std::uint64_t key, Position now)
   return {id, fresh};
 }
 
-// By what the ops are, not by their numbers: who takes over a number has no part in what was known of it.
-std::uint64_t Executions::key_of(ExecutionId id, const Context& context) const {
-  std::uint64_t key = executions_[id].key;
-  for (const ExecutionId before : context) key = mix(key, before == kNone ? 0 : executions_[before].key);
-  return key;
+void Executions::learn(ExecutionId id, const Context& context, ExecutionId next) {
+  Execution& op = executions_[id];
+  op.next = next;
+  learn_in(context.short_key(op.key), next);
+  if (long_contexts_) learn_in(context.long_key(op.key), next);
 }
 
-void Executions::learn(ExecutionId id, const Context& context, ExecutionId next) {
-  executions_[id].next = next;
-  const std::uint64_t key = key_of(id, context);
-  std::uint32_t at = contexts_.find(key);
+void Executions::learn_in(std::uint64_t context, ExecutionId next) {
+  std::uint32_t at = contexts_.find(context);
   if (at == kNone) {
     at = take_entry(records_, records_max_, contexts_, record_hand_);
-    contexts_.insert(at, key);
+    contexts_.insert(at, context);
   }
   records_[at] = {now_, executions_[next].key, next};
 }
 
 ExecutionId Executions::next(ExecutionId id, const Context& context) const {
-  const std::uint32_t at = contexts_.find(key_of(id, context));
+  const Execution& op = executions_[id];
+  ExecutionId met = long_contexts_ ? next_in(context.long_key(op.key)) : kNone;
+  if (met == kNone) met = next_in(context.short_key(op.key));
+  return met != kNone ? met : op.next;
+}
+
+// kNone: it was never met, or what followed is no longer known.
+ExecutionId Executions::next_in(std::uint64_t context) const {
+  const std::uint32_t at = contexts_.find(context);
   const bool met = at != kNone && executions_[records_[at].next].key == records_[at].next_key;
-  return met ? records_[at].next : executions_[id].next;
+  return met ? records_[at].next : kNone;
 }
 
 }  // namespace outsize::deepum

@@ -1,6 +1,7 @@
 // DeepUM's execution-ID table, which numbers ops by what they are, and its execution-correlation table,
 // which says what comes after one: for each context it was met in (the three execution IDs before it)
-// what followed. A context that was never met is answered with what followed last time.
+// what followed, and for each long context (ours: the sixteen before it), which is asked first: in backward a dozen ops
+// on gradients are the same in every layer. A context that was never met is answered with what followed last time.
 //
 // The contexts of all execution IDs share one table: an op on a small tensor is the same op in every
 // layer, and has as many contexts as there are layers, where most have one.
@@ -21,12 +22,33 @@
 namespace outsize::deepum {
 
 using ExecutionId = std::uint32_t;
-// The execution IDs before one, the latest first.
-using Context = std::array<ExecutionId, 3>;
-inline constexpr Context kNoContext = {kNone, kNone, kNone};
-constexpr Context after(const Context& context, ExecutionId next) {
-  return {next, context[0], context[1]};
-}
+// What the ops before one were, by their keys: who takes over a number has no part in what was known of it.
+class Context {
+ public:
+  static constexpr std::size_t kShort = 3, kLong = 16;
+  void pass(std::uint64_t key) {
+    sum_ = (sum_ - keys_[at_] * kOldest) * kFactor + key;
+    keys_[at_] = key;
+    at_ = (at_ + 1) % kLong;
+  }
+  // Of `op` after the latest kShort, and after the latest kLong.
+  std::uint64_t short_key(std::uint64_t op) const {
+    for (std::size_t i = 1; i <= kShort; ++i) op = mix(op, keys_[(at_ + kLong - i) % kLong]);
+    return op;
+  }
+  std::uint64_t long_key(std::uint64_t op) const { return mix(op, sum_); }
+
+ private:
+  static constexpr std::uint64_t kFactor = 0x9e3779b97f4a7c15ULL;
+  static constexpr std::uint64_t kOldest = [] {
+    std::uint64_t power = 1;
+    for (std::size_t i = 1; i < kLong; ++i) power *= kFactor;
+    return power;
+  }();
+  std::array<std::uint64_t, kLong> keys_{};  // around `at_`, the oldest there; 0: there was no op
+  std::uint64_t sum_ = 0;                    // of the keys, each times kFactor to the power of how many came after it
+  std::size_t at_ = 0;
+};
 
 // What an op did the last time, measured until the next one began.
 struct Execution {
@@ -41,7 +63,7 @@ struct Execution {
 class Executions {
  public:
   explicit Executions(const PredictorOptions& options)
-      : max_(options.executions), records_max_(options.records) {}
+      : max_(options.executions), records_max_(options.records), long_contexts_(options.long_contexts) {}
   // The number for `key`, and whether it is new to it: then whatever had the number is forgotten.
   std::pair<ExecutionId, bool> number(std::uint64_t key, Position now);
   Execution& operator[](ExecutionId id) { return executions_[id]; }
@@ -57,14 +79,16 @@ class Executions {
   }
 
  private:
-  struct Record {  // of an execution ID in a context
+  struct Record {  // of an execution ID in a context, long or short
     Position last = 0;           // when it was met last
     std::uint64_t next_key = 0;  // what followed, in case another took over its number
     ExecutionId next = kNone;
   };
-  std::uint64_t key_of(ExecutionId id, const Context& context) const;
+  void learn_in(std::uint64_t context, ExecutionId next);
+  ExecutionId next_in(std::uint64_t context) const;
 
   std::uint32_t max_, records_max_;
+  bool long_contexts_;
   Position now_ = 0;
   std::vector<Execution> executions_;
   KeyIndex index_;

@@ -17,8 +17,10 @@ struct PredictorOptions {
   std::uint32_t executions = 32'768;
   // How many of an op's operands go into its execution ID, besides its site. 0: the site alone.
   std::uint32_t key_operands = 8;
-  // Contexts (three execution IDs before one) remembered of all together, each with what came next.
+  // Contexts (three execution IDs before one, or sixteen) remembered of all together, each with what came next.
   std::uint32_t records = 131'072;
+  // Off: three alone, as in the paper.
+  bool long_contexts = true;
   // A block table: rows x ways entries, each with `successors` on every one of `levels`.
   std::uint32_t rows = 8, ways = 2, successors = 4, levels = 2;
   // Blocks that are foreseen of one op at most.

@@ -89,41 +89,73 @@ void number_all(Executions& executions, std::uint64_t count) {
   for (std::uint64_t op = 0; op < count; ++op) EXPECT_EQ(executions.number(mix(0, op), op).first, op);
 }
 
+// Those ops were before, the latest first.
+Context after(const Executions& executions, const std::vector<ExecutionId>& before) {
+  Context context;
+  for (std::size_t i = before.size(); i-- > 0;) context.pass(executions[before[i]].key);
+  return context;
+}
+
 TEST(DeepumExecutions, WhatComesNextDependsOnTheThreeBefore) {
   Executions executions{PredictorOptions{}};
   enum : ExecutionId { kA, kB, kC, kX, kY, kAll };
   number_all(executions, kAll);
-  EXPECT_EQ(executions.next(kA, {kB, kNone, kNone}), kNone);
-  executions.learn(kA, {kB, kB, kX}, kX);
-  executions.learn(kA, {kB, kB, kY}, kY);
-  EXPECT_EQ(executions.next(kA, {kB, kB, kX}), kX);
-  EXPECT_EQ(executions.next(kA, {kB, kB, kY}), kY);
-  EXPECT_EQ(executions.next(kA, {kC, kB, kB}), kY) << "a context never met: what came last time";
-  executions.learn(kA, {kB, kB, kX}, kC);
-  EXPECT_EQ(executions.next(kA, {kB, kB, kX}), kC) << "of one context the latest";
-  EXPECT_EQ(executions.next(kA, {kC, kB, kB}), kC);
+  EXPECT_EQ(executions.next(kA, after(executions, {kB})), kNone);
+  executions.learn(kA, after(executions, {kB, kB, kX}), kX);
+  executions.learn(kA, after(executions, {kB, kB, kY}), kY);
+  EXPECT_EQ(executions.next(kA, after(executions, {kB, kB, kX})), kX);
+  EXPECT_EQ(executions.next(kA, after(executions, {kB, kB, kY})), kY);
+  EXPECT_EQ(executions.next(kA, after(executions, {kC, kB, kB})), kY) << "a context never met: what came last time";
+  executions.learn(kA, after(executions, {kB, kB, kX}), kC);
+  EXPECT_EQ(executions.next(kA, after(executions, {kB, kB, kX})), kC) << "of one context the latest";
+  EXPECT_EQ(executions.next(kA, after(executions, {kC, kB, kB})), kC);
+}
+
+// As in backward, where the same dozen ops on gradients lie between what tells one layer from another.
+TEST(DeepumExecutions, LongContextsAreAskedFirst) {
+  PredictorOptions paper;
+  paper.long_contexts = false;
+  Executions executions{PredictorOptions{}}, three{paper};
+  enum : ExecutionId { kA, kB, kX, kY, kAll };
+  for (Executions* each : {&executions, &three}) {
+    number_all(*each, kAll);
+    std::vector<ExecutionId> before(Context::kLong, kB);
+    for (const ExecutionId layer : {kX, kY}) {
+      before.back() = layer;
+      each->learn(kA, after(*each, before), layer);
+    }
+    before.back() = kX;
+    EXPECT_EQ(each->next(kA, after(*each, before)), each == &three ? kY : kX);
+    before.push_back(kY);
+    EXPECT_EQ(each->next(kA, after(*each, before)), each == &three ? kY : kX) << "no more than sixteen matter";
+    before[Context::kLong - 1] = kB;
+    EXPECT_EQ(each->next(kA, after(*each, before)), kY) << "a long context never met: the latest after the last three";
+    each->learn(kA, after(*each, {kX}), kX);
+    EXPECT_EQ(each->next(kA, after(*each, before)), kY) << "which is not what came last time";
+  }
 }
 
 // As an op on a small tensor, which is the same in every layer.
 TEST(DeepumExecutions, OneMayHaveManyContexts) {
   Executions executions{PredictorOptions{}};
   number_all(executions, 2000);
-  for (ExecutionId layer = 0; layer < 1000; ++layer) executions.learn(0, {layer, 0, 0}, 1000 + layer);
-  for (ExecutionId layer = 0; layer < 1000; ++layer) EXPECT_EQ(executions.next(0, {layer, 0, 0}), 1000 + layer);
+  for (ExecutionId layer = 0; layer < 1000; ++layer) executions.learn(0, after(executions, {layer, 0, 0}), 1000 + layer);
+  for (ExecutionId layer = 0; layer < 1000; ++layer) EXPECT_EQ(executions.next(0, after(executions, {layer, 0, 0})), 1000 + layer);
 }
 
 TEST(DeepumExecutions, TheOldestContextMakesWay) {
   PredictorOptions options;
   options.records = 2;
+  options.long_contexts = false;
   Executions executions(options);
   number_all(executions, 200);
   for (ExecutionId before = 10; before < 13; ++before) {
     executions.number(mix(0, 0), 200 + before);
-    executions.learn(0, {before, 0, 0}, 100 + before);
+    executions.learn(0, after(executions, {before, 0, 0}), 100 + before);
   }
-  EXPECT_EQ(executions.next(0, {11, 0, 0}), 111U);
-  EXPECT_EQ(executions.next(0, {12, 0, 0}), 112U);
-  EXPECT_EQ(executions.next(0, {10, 0, 0}), 112U) << "forgotten: what came last time";
+  EXPECT_EQ(executions.next(0, after(executions, {11, 0, 0})), 111U);
+  EXPECT_EQ(executions.next(0, after(executions, {12, 0, 0})), 112U);
+  EXPECT_EQ(executions.next(0, after(executions, {10, 0, 0})), 112U) << "forgotten: what came last time";
 }
 
 TEST(DeepumExecutions, WhoTookOverANumberFollowsInNoContext) {
@@ -131,16 +163,16 @@ TEST(DeepumExecutions, WhoTookOverANumberFollowsInNoContext) {
   options.executions = 4;
   Executions executions(options);
   number_all(executions, 4);
-  executions.learn(3, {2, 2, 2}, 0);
-  executions.learn(3, {2, 2, 1}, 1);
+  executions.learn(3, after(executions, {2, 2, 2}), 0);
+  executions.learn(3, after(executions, {2, 2, 1}), 1);
   EXPECT_EQ(executions.number(900, 10).first, 0U);
-  EXPECT_EQ(executions.next(3, {2, 2, 2}), 1U) << "not who has the number now: what came last time";
-  EXPECT_EQ(executions.next(3, {2, 2, 1}), 1U);
-  executions.learn(3, {2, 2, 0}, 2);
-  executions.learn(3, {2, 2, 2}, 1);
+  EXPECT_EQ(executions.next(3, after(executions, {2, 2, 2})), 1U) << "not who has the number now: what came last time";
+  EXPECT_EQ(executions.next(3, after(executions, {2, 2, 1})), 1U);
+  executions.learn(3, after(executions, {2, 2, 0}), 2);
+  executions.learn(3, after(executions, {2, 2, 2}), 1);
   for (const std::uint64_t key : {901, 902}) executions.number(key, 11);
   EXPECT_EQ(executions.number(903, 12).first, 3U);
-  EXPECT_EQ(executions.next(3, {2, 2, 0}), kNone) << "nor is anything known of it";
+  EXPECT_EQ(executions.next(3, after(executions, {2, 2, 0})), kNone) << "nor is anything known of it";
 }
 
 TEST(DeepumExecutions, AFullTableTakesOverTheOldest) {
@@ -152,10 +184,10 @@ TEST(DeepumExecutions, AFullTableTakesOverTheOldest) {
   EXPECT_EQ(executions.number(200, 2), Answer(1, true));
   EXPECT_EQ(executions.number(300, 3), Answer(2, true));
   EXPECT_EQ(executions.number(100, 4), Answer(0, false));
-  executions.learn(1, kNoContext, 2);
+  executions.learn(1, Context{}, 2);
   const Bytes full = executions.bytes();
   EXPECT_EQ(executions.number(400, 5), Answer(1, true)) << "200 was used longest ago";
-  EXPECT_EQ(executions.next(1, kNoContext), kNone) << "with all that was known of it";
+  EXPECT_EQ(executions.next(1, Context{}), kNone) << "with all that was known of it";
   EXPECT_EQ(executions.number(200, 6), Answer(2, true));
   EXPECT_EQ(executions.number(100, 7), Answer(0, false));
   EXPECT_EQ(executions.bytes(), full);

@@ -56,26 +56,19 @@ void Executed::run(std::uint64_t key, Place place) {
   if (id >= places_.size()) places_.resize(id + 1, kUnknown);
   places_[id] = place;
   if (running_ != deepum::kNone) {
-    came_[context_key(running_, context_)] = {key, place};
-    came_[context_key(running_, deepum::kNoContext)] = {key, place};
+    const std::uint64_t before = executions_[running_].key;
+    came_[context_.short_key(before)] = {key, place};
+    came_[deepum::Context{}.short_key(before)] = {key, place};
     executions_.learn(running_, context_, id);
-    context_ = deepum::after(context_, running_);
+    context_.pass(before);
   }
   running_ = id;
 }
 
-std::uint64_t Executed::context_key(deepum::ExecutionId id, const deepum::Context& context) const {
-  std::uint64_t key = executions_[id].key;
-  for (const deepum::ExecutionId before : context) {
-    key = deepum::mix(key, before == deepum::kNone ? 0 : executions_[before].key);
-  }
-  return key;
-}
-
 // Where the context was never met, what came last at all is meant, as Executions::next means it.
 Place Executed::place_of(deepum::ExecutionId next, deepum::ExecutionId after, const deepum::Context& context) const {
-  for (const deepum::Context& each : {context, deepum::kNoContext}) {
-    const auto at = came_.find(context_key(after, each));
+  for (const deepum::Context& each : {context, deepum::Context{}}) {
+    const auto at = came_.find(each.short_key(executions_[after].key));
     if (at != came_.end() && at->second.key == executions_[next].key) return at->second.place;
   }
   return places_[next];
@@ -101,7 +94,7 @@ void Executed::foresee(std::size_t limit, std::vector<Place>& out) {
     if (next == deepum::kNone) return;
     out.push_back(place_of(next, at, context));
     if (out.back() == kStepEnd) return;
-    context = deepum::after(context, std::exchange(at, next));
+    context.pass(executions_[std::exchange(at, next)].key);
   }
 }
 

@@ -62,13 +62,16 @@ class Executed final : public Forecaster {
  private:
   std::uint64_t key_of(const OpEvent& op);
   void run(std::uint64_t key, Place place);
-  std::uint64_t context_key(deepum::ExecutionId id, const deepum::Context& context) const;
   Place place_of(deepum::ExecutionId next, deepum::ExecutionId after, const deepum::Context& context) const;
 
-  deepum::PredictorOptions options_;
+  const deepum::PredictorOptions options_ = [] {
+    deepum::PredictorOptions paper;
+    paper.long_contexts = false;
+    return paper;
+  }();
   deepum::Executions executions_;
   deepum::BlockNames names_;
-  deepum::Context context_ = deepum::kNoContext;  // before the running op
+  deepum::Context context_;    // before the running op
   deepum::ExecutionId running_ = deepum::kNone;
   Position position_ = 0;
   struct Came {

@@ -27,12 +27,13 @@ struct Options {
   bool invalidation = true;
   deepum::PredictorOptions tables = block_tables();
 
-  // An op uses more blocks than extents: 128 rows of 2 ways hold 512 MiB of an op's.
+  // An op uses more blocks than extents: 128 rows of 2 ways hold 512 MiB of an op's. Contexts are the paper's.
   static deepum::PredictorOptions block_tables() {
     deepum::PredictorOptions options;
     options.rows = 128;
     options.levels = 1;
     options.walk = 512;
+    options.long_contexts = false;
     return options;
   }
 };
