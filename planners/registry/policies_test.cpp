@@ -83,7 +83,8 @@ TEST(Policies, SettingsReachThePredictor) {
                            "deepum:levels=4"}) {
     EXPECT_GT(bytes(more), bytes("deepum")) << more;
   }
-  for (const char* less : {"deepum:chaining=off", "deepum:records=8", "deepum:executions=8"}) {
+  for (const char* less : {"deepum:chaining=off", "deepum:records=8", "deepum:executions=8",
+                           "deepum:long-contexts=off"}) {
     EXPECT_LT(bytes(less), bytes("deepum")) << less;
   }
 }

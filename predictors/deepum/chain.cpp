@@ -32,7 +32,7 @@ ExecutionId Chain::begin(std::uint64_t key) {
   }
   running_ = id;
   ++position_;
-  if (window_.size() > 0 && window_.front() == id) {
+  if (window_.size() > 0 && window_.front() == id && !fresh) {
     window_.pop();
   } else if (window_.size() > 0) {
     window_.clear();

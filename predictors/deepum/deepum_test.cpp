@@ -151,20 +151,32 @@ TEST(Deepum, AWrongTurnIsForgottenAndOvercome) {
   EXPECT_EQ(program.coming(3), (Ids{6, 7, 0})) << "what followed it in other contexts";
 }
 
-// An op without operands of its own recurs three times a round: the same execution ID, which only the
-// context tells apart.
-TEST(Deepum, AnExecutionIdThatRecurs) {
-  Program program;
+// Ops without operands of their own recur three times a round, one or several in a row: the same execution ID, which only
+// the context tells apart.
+Program recurring(const PredictorOptions& options, int in_a_row) {
+  Program program(options);
   for (int i = 0; i < 3; ++i) program.adopt();
   for (int round = 0; round < 5; ++round) {
     if (round == 2) program.forget_score();
     for (ExtentId id = 0; id < 3; ++id) {
-      program.op(50, {});
+      for (int i = 0; i < in_a_row; ++i) program.op(50, {});
       program.op(60 + id, {id});
     }
   }
-  EXPECT_EQ(program.wrong, 0);
-  EXPECT_EQ(program.right, 18);
+  return program;
+}
+
+TEST(Deepum, AnExecutionIdThatRecurs) {
+  constexpr PredictorOptions kPaper{.long_contexts = false};
+  for (const PredictorOptions& options : {PredictorOptions{}, kPaper}) {
+    const Program program = recurring(options, 1);
+    EXPECT_EQ(program.wrong, 0);
+    EXPECT_EQ(program.right, 18);
+  }
+  const Program five = recurring({}, 5), after_three = recurring(kPaper, 5);
+  EXPECT_EQ(five.wrong, 0);
+  EXPECT_EQ(five.right, 54);
+  EXPECT_LT(after_three.right, 54);
 }
 
 // The site alone as execution ID: its table learns the blocks of all that share it, the latest first.

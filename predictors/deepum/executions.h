@@ -33,10 +33,11 @@ class Context {
   }
   // Of `op` after the latest kShort, and after the latest kLong.
   std::uint64_t short_key(std::uint64_t op) const {
+    op = mix(0, op);  // mix() adds: or the op and the one before it could change places
     for (std::size_t i = 1; i <= kShort; ++i) op = mix(op, keys_[(at_ + kLong - i) % kLong]);
     return op;
   }
-  std::uint64_t long_key(std::uint64_t op) const { return mix(op, sum_); }
+  std::uint64_t long_key(std::uint64_t op) const { return mix(op, sum_ * kFactor); }
 
  private:
   static constexpr std::uint64_t kFactor = 0x9e3779b97f4a7c15ULL;

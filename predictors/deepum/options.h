@@ -17,8 +17,9 @@ struct PredictorOptions {
   std::uint32_t executions = 32'768;
   // How many of an op's operands go into its execution ID, besides its site. 0: the site alone.
   std::uint32_t key_operands = 8;
-  // Contexts (three execution IDs before one, or sixteen) remembered of all together, each with what came next.
-  std::uint32_t records = 131'072;
+  // Contexts (three execution IDs before one, or sixteen) remembered of all together, each with what came next:
+  // two of an op that runs.
+  std::uint32_t records = 262'144;
   // Off: three alone, as in the paper.
   bool long_contexts = true;
   // A block table: rows x ways entries, each with `successors` on every one of `levels`.

@@ -89,6 +89,8 @@ void number_all(Executions& executions, std::uint64_t count) {
   for (std::uint64_t op = 0; op < count; ++op) EXPECT_EQ(executions.number(mix(0, op), op).first, op);
 }
 
+constexpr PredictorOptions kPaper{.long_contexts = false};
+
 // Those ops were before, the latest first.
 Context after(const Executions& executions, const std::vector<ExecutionId>& before) {
   Context context;
@@ -97,7 +99,7 @@ Context after(const Executions& executions, const std::vector<ExecutionId>& befo
 }
 
 TEST(DeepumExecutions, WhatComesNextDependsOnTheThreeBefore) {
-  Executions executions{PredictorOptions{}};
+  Executions executions{kPaper};
   enum : ExecutionId { kA, kB, kC, kX, kY, kAll };
   number_all(executions, kAll);
   EXPECT_EQ(executions.next(kA, after(executions, {kB})), kNone);
@@ -105,17 +107,35 @@ TEST(DeepumExecutions, WhatComesNextDependsOnTheThreeBefore) {
   executions.learn(kA, after(executions, {kB, kB, kY}), kY);
   EXPECT_EQ(executions.next(kA, after(executions, {kB, kB, kX})), kX);
   EXPECT_EQ(executions.next(kA, after(executions, {kB, kB, kY})), kY);
+  EXPECT_EQ(executions.next(kA, after(executions, {kB, kB, kX, kC})), kX) << "no more than three matter";
   EXPECT_EQ(executions.next(kA, after(executions, {kC, kB, kB})), kY) << "a context never met: what came last time";
   executions.learn(kA, after(executions, {kB, kB, kX}), kC);
   EXPECT_EQ(executions.next(kA, after(executions, {kB, kB, kX})), kC) << "of one context the latest";
   EXPECT_EQ(executions.next(kA, after(executions, {kC, kB, kB})), kC);
 }
 
+// The running op and the one before it are no set.
+TEST(DeepumExecutions, WhichOfTwoCameFirstMatters) {
+  enum : ExecutionId { kA, kB, kX, kY, kAll };
+  for (const PredictorOptions& options : {PredictorOptions{}, kPaper}) {
+    Executions executions{options};
+    number_all(executions, kAll);
+    const std::vector<ExecutionId> older(Context::kLong - 1, kX);
+    const auto behind = [&](ExecutionId before) {
+      std::vector<ExecutionId> all{before};
+      all.insert(all.end(), older.begin(), older.end());
+      return after(executions, all);
+    };
+    executions.learn(kA, behind(kB), kX);
+    executions.learn(kB, behind(kA), kY);
+    EXPECT_EQ(executions.next(kA, behind(kB)), kX);
+    EXPECT_EQ(executions.next(kB, behind(kA)), kY);
+  }
+}
+
 // As in backward, where the same dozen ops on gradients lie between what tells one layer from another.
 TEST(DeepumExecutions, LongContextsAreAskedFirst) {
-  PredictorOptions paper;
-  paper.long_contexts = false;
-  Executions executions{PredictorOptions{}}, three{paper};
+  Executions executions{PredictorOptions{}}, three{kPaper};
   enum : ExecutionId { kA, kB, kX, kY, kAll };
   for (Executions* each : {&executions, &three}) {
     number_all(*each, kAll);
@@ -137,16 +157,15 @@ TEST(DeepumExecutions, LongContextsAreAskedFirst) {
 
 // As an op on a small tensor, which is the same in every layer.
 TEST(DeepumExecutions, OneMayHaveManyContexts) {
-  Executions executions{PredictorOptions{}};
+  Executions executions{kPaper};
   number_all(executions, 2000);
   for (ExecutionId layer = 0; layer < 1000; ++layer) executions.learn(0, after(executions, {layer, 0, 0}), 1000 + layer);
   for (ExecutionId layer = 0; layer < 1000; ++layer) EXPECT_EQ(executions.next(0, after(executions, {layer, 0, 0})), 1000 + layer);
 }
 
 TEST(DeepumExecutions, TheOldestContextMakesWay) {
-  PredictorOptions options;
+  PredictorOptions options = kPaper;
   options.records = 2;
-  options.long_contexts = false;
   Executions executions(options);
   number_all(executions, 200);
   for (ExecutionId before = 10; before < 13; ++before) {
@@ -159,7 +178,7 @@ TEST(DeepumExecutions, TheOldestContextMakesWay) {
 }
 
 TEST(DeepumExecutions, WhoTookOverANumberFollowsInNoContext) {
-  PredictorOptions options;
+  PredictorOptions options = kPaper;
   options.executions = 4;
   Executions executions(options);
   number_all(executions, 4);

@@ -67,8 +67,9 @@ void Executed::run(std::uint64_t key, Place place) {
 
 // Where the context was never met, what came last at all is meant, as Executions::next means it.
 Place Executed::place_of(deepum::ExecutionId next, deepum::ExecutionId after, const deepum::Context& context) const {
-  for (const deepum::Context& each : {context, deepum::Context{}}) {
-    const auto at = came_.find(each.short_key(executions_[after].key));
+  const std::uint64_t key = executions_[after].key;
+  for (const std::uint64_t in_context : {context.short_key(key), deepum::Context{}.short_key(key)}) {
+    const auto at = came_.find(in_context);
     if (at != came_.end() && at->second.key == executions_[next].key) return at->second.place;
   }
   return places_[next];

@@ -64,11 +64,7 @@ class Executed final : public Forecaster {
   void run(std::uint64_t key, Place place);
   Place place_of(deepum::ExecutionId next, deepum::ExecutionId after, const deepum::Context& context) const;
 
-  const deepum::PredictorOptions options_ = [] {
-    deepum::PredictorOptions paper;
-    paper.long_contexts = false;
-    return paper;
-  }();
+  const deepum::PredictorOptions options_{.long_contexts = false};
   deepum::Executions executions_;
   deepum::BlockNames names_;
   deepum::Context context_;    // before the running op

@@ -16,6 +16,10 @@ core = pytest.importorskip("outsize._core")
 
 from torch import nn  # noqa: E402
 
+from outsize import vector_math  # noqa: E402
+
+vector_math.settle()  # before the plain run, as support/record.py does
+
 MIB = 1 << 20
 
 

@@ -61,7 +61,6 @@ class Training:
     """Its whole state can be set back."""
 
     def __init__(self) -> None:
-        import record  # noqa: F401  (before Adam takes its first square root)
         import torch
         from torch import nn
 
