@@ -30,8 +30,7 @@ void Recording::touch(std::uint32_t object) {
 void Recording::begin_op(SiteId site, Nanos at, std::span<const std::uint32_t> operands) {
   full_ = full_ || run_.ops.size() == kOpsMax;
   if (full_) return;
-  run_.ops.push_back({site, at, static_cast<std::uint32_t>(run_.accesses.size()),
-                      static_cast<std::uint32_t>(run_.births.size()), 0});
+  run_.add_op(site, at);
   operands_.push_back(static_cast<std::uint32_t>(operands.size()));
   run_.accesses.insert(run_.accesses.end(), operands.begin(), operands.end());
   run_.accesses.insert(run_.accesses.end(), touched_.begin(), touched_.end());

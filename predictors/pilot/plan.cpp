@@ -142,7 +142,7 @@ void Plan::begin(const World& world, NodeId running, bool begins, Position next)
   beyond_ = false;
   place_ = 1;
   base_ = next - 1;
-  record_.ops.push_back({});
+  record_.add_op(0, 0);
   nodes_.push_back(running);
   const Node& node = world.network[running];
   turn_ = node.backward ? world.graph.latest_turn() : 0;
@@ -159,8 +159,7 @@ void Plan::make_graph_node(const World& world, const Node& node, std::uint32_t o
 Nanos Plan::add(const World& world, NodeId id, Nanos at) {
   const Node& node = world.network[id];
   const std::uint32_t op = record_.size();
-  record_.ops.push_back({0, at, static_cast<std::uint32_t>(record_.accesses.size()),
-                         static_cast<std::uint32_t>(record_.births.size()), 0});
+  record_.add_op(0, at);
   nodes_.push_back(id);
   world.instances.run(id);
   take_turn(world, node);

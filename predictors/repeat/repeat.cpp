@@ -32,8 +32,7 @@ void RepeatPredictor::on_op(const OpEvent& op) {
   births_matched_ = 0;
   for (const ExtentId id : op.extents) seen(id).used_at = ops_;
   if (current_.full()) return;
-  current_.ops.push_back({op.site, op.now, static_cast<std::uint32_t>(current_.accesses.size()),
-                          static_cast<std::uint32_t>(current_.births.size()), 0});
+  current_.add_op(op.site, op.now);
   for (std::size_t i = 0; i < op.extents.size(); ++i) {
     Seen& s = seen(op.extents[i]);
     current_.accesses.push_back(object_now(op.extents[i], s));

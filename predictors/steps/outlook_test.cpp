@@ -20,8 +20,7 @@ StepRecord random_step(Random& random, std::uint32_t ops) {
   for (int i = 0; i < 12; ++i) alive.push_back(step.add_object({}));
   step.died_first = below(random, 400);
   for (std::uint32_t op = 0; op < ops; ++op) {
-    step.ops.push_back({op % 97, 2'000 + 100 * static_cast<Nanos>(op), static_cast<std::uint32_t>(step.accesses.size()),
-                        static_cast<std::uint32_t>(step.births.size()), 0});
+    step.add_op(op % 97, 2'000 + 100 * static_cast<Nanos>(op));
     for (std::uint32_t i = below(random, 4); i-- > 0;) {
       step.accesses.push_back(alive[below(random, static_cast<std::uint32_t>(alive.size()))]);
     }

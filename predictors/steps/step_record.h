@@ -35,8 +35,20 @@ class StepRecord {
 
   void clear(Nanos now);
   bool full() const { return ops.size() >= kOpsMax; }
+  // Both write each part where it stays: a copy of what was just written in smaller pieces waits for all writes before it.
+  void add_op(SiteId site, Nanos at) {
+    OpRecord& op = ops.emplace_back();
+    op.site = site;
+    op.at = at;
+    op.first_access = static_cast<std::uint32_t>(accesses.size());
+    op.first_birth = static_cast<std::uint32_t>(births.size());
+  }
   std::uint32_t add_object(const ObjectRecord& object) {
-    objects.push_back(object);
+    ObjectRecord& added = objects.emplace_back();
+    added.bytes = object.bytes;
+    added.birth_op = object.birth_op;
+    added.death_op = object.death_op;
+    added.before = object.before;
     return static_cast<std::uint32_t>(objects.size() - 1);
   }
   // All is the same but for the times; O(accesses).
