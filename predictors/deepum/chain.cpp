@@ -42,16 +42,14 @@ ExecutionId Chain::begin(std::uint64_t key) {
 }
 
 void Chain::extend() {
-  if (window_.size() == 0) {
-    end_ = running_;
-    end_context_ = context_;
-  }
+  if (window_.size() == 0) end_context_ = context_;
+  ExecutionId last = window_.size() == 0 ? running_ : window_.at(window_.size() - 1);
   for (std::uint32_t i = 0; i < kExtendMax && window_.size() < options_.degree; ++i) {
-    const ExecutionId next = executions_.next(end_, end_context_);
+    const ExecutionId next = executions_.next(last, end_context_);
     if (next == kNone) return;
     window_.push(next, tables_.walk(next), position_ + window_.size());
-    end_context_.pass(executions_[end_].key);
-    end_ = next;
+    end_context_.pass(executions_[last].key);
+    last = next;
   }
 }
 

@@ -49,8 +49,7 @@ class Chain {
   BlockTables tables_;
   Window window_;
   Context context_;                // before the running op
-  Context end_context_;            // before the last op of the chain,
-  ExecutionId end_ = kNone;        // which is this one; the running op where the chain is empty
+  Context end_context_;            // before the chain's last op
   ExecutionId running_ = kNone;
   Position position_ = 0;
   bool rekeyed_ = false;
