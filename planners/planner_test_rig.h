@@ -27,7 +27,7 @@ class ProphetBase : public Predictor {
     std::vector<Upcoming> coming;
     for (const auto& [id, position] : uses) {
       if (position == kNever) continue;
-      coming.push_back({id, position, time_until(position), demand_before(position), gap_of(id)});
+      coming.push_back({id, gap_of(id), position, time_until(position), demand_before(position)});
     }
     std::stable_sort(coming.begin(), coming.end(),
                      [](const Upcoming& a, const Upcoming& b) { return a.position < b.position; });

@@ -28,10 +28,10 @@ struct OpEvent {
 
 struct Upcoming {
   ExtentId extent = kNoExtent;
-  Position position = 0;  // when it is used
-  Nanos in = 0;           // how long from now, as measured in earlier steps
-  Bytes demand = 0;       // most that births before it will hold at once, less what died
   std::uint32_t gap = kNoGap;  // of the extent now, where its predictor knows cycles: as Predictor::gap_of
+  Position position = 0;       // when it is used
+  Nanos in = 0;                // how long from now, as measured in earlier steps
+  Bytes demand = 0;            // most that births before it will hold at once, less what died
 };
 
 class Predictor {

@@ -8,6 +8,7 @@ void VictimOrder::ensure(ExtentId id) {
   if (id < known_.size()) return;
   const std::size_t size = id + 1 + id / 2;
   known_.resize(size);
+  in_.resize(size / 64 + 1, 0);
   bag_.reserve(size);
   scratch_.reserve(size);
 }
@@ -23,6 +24,8 @@ void VictimOrder::put(ExtentId id, Position key) {
   if (known.row != kOut) {
     if (known.key == key) return;
     erase(id);
+  } else {
+    in_[id / 64] |= std::uint64_t{1} << (id % 64);
   }
   known.key = key;
   insert(node);

@@ -21,10 +21,12 @@ namespace outsize {
 class VictimOrder {
  public:
   void ensure(ExtentId id);
-  bool contains(ExtentId id) const { return id < known_.size() && known_[id].row != kOut; }
+  bool contains(ExtentId id) const { return id < known_.size() && (in_[id / 64] >> (id % 64) & 1) != 0; }
   void put(ExtentId id, Position key);  // insert or change the key
   void remove(ExtentId id) {
-    if (contains(id)) erase(id);
+    if (!contains(id)) return;
+    in_[id / 64] &= ~(std::uint64_t{1} << (id % 64));
+    erase(id);
   }
   Position key(ExtentId id) const { return known_[id].key; }
   std::size_t size() const { return in_rows_ + bag_.size(); }
@@ -101,6 +103,7 @@ class VictimOrder {
   Node bound_ = kBestOfAll;             // what is before it lies in rows, all else in the bag
   std::size_t in_rows_ = 0;             // nodes
   LargeTable<Known> known_;             // by id
+  std::vector<std::uint64_t> in_;       // by id, a bit each: who asks about a thousand of them waits for no memory
   std::vector<Node> scratch_;
 };
 

@@ -85,12 +85,16 @@ bool AheadPlanner::reaches(Draft& draft, std::size_t at) {
 
 void AheadPlanner::foresee(Draft& draft) {
   draft.coming = predictor_.to_bring(std::span(upcoming_).first(predictor_.upcoming(upcoming_)));
+  std::size_t gone = 0;
   for (std::size_t i = 0; i < draft.coming; ++i) {
-    const Extent& e = table_[upcoming_[i].extent];
-    const bool is_absent = e.where == Where::kAbsent;  // nobody can guess: better than a branch that waits for memory
-    absent_[draft.absent] = static_cast<std::uint16_t>(i);
-    draft.absent += is_absent;
-    draft.absent_bytes += is_absent ? e.bytes : 0;
+    absent_[gone] = static_cast<std::uint16_t>(i);  // nobody can guess: better than a branch
+    gone += !leaving_.contains(upcoming_[i].extent);
+  }
+  for (std::size_t i = 0; i < gone; ++i) {
+    const Extent& e = table_[upcoming_[absent_[i]].extent];
+    if (e.where != Where::kAbsent) continue;  // it is on its way
+    absent_[draft.absent++] = absent_[i];
+    draft.absent_bytes += e.bytes;
   }
   if (draft.state.read_rate > 0) draft.read_rate = draft.state.read_rate;
   if (draft.state.write_rate > 0) draft.write_rate = draft.state.write_rate;

@@ -33,10 +33,9 @@ void WeightsPlanner::on_rekey() {
 }
 
 void WeightsPlanner::step_ended() {
+  const auto is_alive = [this](ExtentId id) { return table_[id].where != Where::kFree && !table_[id].dying; };
   Bytes alive = 0;
-  for (ExtentId id = 0; id < table_.size(); ++id) {
-    if (table_[id].where != Where::kFree && !table_[id].dying) alive += table_[id].bytes;
-  }
+  for (ExtentId id = 0; id < table_.size(); ++id) alive += is_alive(id) ? table_[id].bytes : 0;
   // The sum stands for all of them: where two that last change places from step to step the plan takes each for the other, at worst
   // for ever, and costs time. Each by itself would have to be read, which is what is saved.
   const bool same_bytes = alive == std::exchange(alive_, alive);
@@ -46,7 +45,14 @@ void WeightsPlanner::step_ended() {
   }
   is_of_last_ = predictor_.read_cycle(table_, read_);
   stage_ = is_of_last_ ? Stage::kDue : Stage::kNone;
-  if (same_bytes && read_ == cycle_) return;
+  if (!is_of_last_) return;
+  idle_.assign(table_.size(), false);
+  Bytes in_use = alive;
+  for (ExtentId id = 0; id < table_.size(); ++id) {
+    idle_[id] = is_alive(id) && predictor_.gap_of(id) == kNoGap;
+    in_use -= idle_[id] ? table_[id].bytes : 0;
+  }
+  if (in_use == std::exchange(in_use_, in_use) && read_ == cycle_) return;
   std::swap(read_, cycle_);
   budget_ = 0;
 }
@@ -54,9 +60,9 @@ void WeightsPlanner::step_ended() {
 void WeightsPlanner::begin(const PlanState& state) {
   if (budget_ != state.budget) {
     budget_ = state.budget;
-    const Bytes most = alive_ + *std::max_element(cycle_.more.begin(), cycle_.more.end());
+    const Bytes most = in_use_ + *std::max_element(cycle_.more.begin(), cycle_.more.end());
     const Bytes reserve = most > state.budget ? state.reading_max : 0;
-    cover_.select(cycle_, alive_, state.budget - reserve, options_);
+    cover_.select(cycle_, in_use_, state.budget - reserve, options_);
   }
   follow();
 }
@@ -69,7 +75,8 @@ void WeightsPlanner::follow() {
     const std::uint32_t gap = predictor_.gap_of(id);
     const Extent& e = table_[id];  // what has a copy below needs no other, unless an op may be changing it
     if (cover_.written(gap) && (e.below == Below::kNone || e.pins > 0)) by_age_.emplace_back(e.last_use, id);
-    return key_in(id, gap);
+    const bool leaves = gap == kNoGap && idle(id) && e.hint == Hint::kNone;
+    return key_in(id, gap) | (leaves ? kLeavesFirst : 0);
   });
   std::sort(by_age_.begin(), by_age_.end());
   to_send_.clear();
@@ -114,14 +121,16 @@ void WeightsPlanner::plan(const PlanState& state, std::vector<Decision>& out) {
 // until their use beside all that is kept, and beside those for which this was settled before.
 void WeightsPlanner::settle(const Draft& draft) {
   if (!cover_.any()) return;
-  if (table_.size() > stays_until_.size()) stays_until_.resize(table_.size(), 0);
+  if (table_.size() > stays_.size()) stays_.resize(table_.size());
   Bytes settled = 0;  // used at `at` or later
   std::size_t chosen = 0;
   for (std::size_t i = 0; i < draft.coming; ++i) {
     const Upcoming& next = upcoming_[i];
     if (!selected(next)) continue;
-    chosen_[chosen++] = static_cast<std::uint16_t>(i);
-    if (stays(next.extent, next.position)) settled += table_[next.extent].bytes;
+    const Stay& stay = stays_[next.extent];
+    const Bytes bytes = stay.until == next.position ? stay.bytes : 0;
+    chosen_[chosen++] = {next.extent, next.position, bytes};
+    settled += bytes;
   }
   const Bytes memory = draft.state.budget - draft.state.writing_max / 2;
   const std::vector<Bytes>& kept = cover_.kept();
@@ -129,19 +138,19 @@ void WeightsPlanner::settle(const Draft& draft) {
   Position at = predictor_.position();
   Bytes room = std::numeric_limits<Bytes>::max();
   for (std::size_t i = 0; i < chosen; ++i) {
-    const Upcoming& next = upcoming_[chosen_[i]];
-    for (; at < next.position; ++at) {
+    const Chosen& next = chosen_[i];
+    for (; at < next.use; ++at) {
       room = std::min(room, memory - kept[op] - settled);
       if (++op == kept.size()) op = 0;
     }
-    const Bytes bytes = table_[next.extent].bytes;
-    if (stays(next.extent, next.position)) {
-      settled -= bytes;
+    if (next.settled > 0) {
+      settled -= next.settled;
       continue;
     }
+    const Bytes bytes = table_[next.extent].bytes;
     if (bytes > room) return;
     room -= bytes;
-    stays_until_[next.extent] = next.position;
+    stays_[next.extent] = {next.use, bytes};
     if (leaving_.contains(next.extent)) leaving_.put(next.extent, key_of(next.extent));
   }
 }

@@ -2,7 +2,8 @@
 //
 // Once a step came again as it was, a plan is made for those that follow: cover.h selects what leaves, and
 // in which of its gaps. Then, op by op:
-//   * what the plan has below leaves first, and nothing else leaves ahead of need;
+//   * what no op of the step uses takes no part in the selection, and leaves first, as does what the plan has below;
+//     nothing else leaves ahead of need;
 //   * it is written as soon as it was produced, earliest produced first, also where it is given up only
 //     after a later use;
 //   * it comes back earliest needed first, as soon as it fits beside all that the selection keeps until its
@@ -47,7 +48,8 @@ class WeightsPlanner final : public ahead::AheadPlanner {
   Position key_in(ExtentId id, std::uint32_t gap) const;
   // Whether the selection has the extent below in that gap; and whether it is to be here nevertheless.
   bool selected(const Upcoming& next) const { return cover_.away(next.gap); }
-  bool stays(ExtentId id, Position use) const { return id < stays_until_.size() && stays_until_[id] == use; }
+  bool stays(ExtentId id, Position use) const { return id < stays_.size() && stays_[id].until == use; }
+  bool idle(ExtentId id) const { return id < idle_.size() && idle_[id]; }
   void step_ended();
   void begin(const PlanState& state);
   void follow();
@@ -64,15 +66,26 @@ class WeightsPlanner final : public ahead::AheadPlanner {
   Stage stage_ = Stage::kNone;
   bool is_of_last_ = false;  // cycle_ is of the step that ended last
   Bytes alive_ = 0;   // when a step begins
+  Bytes in_use_ = 0;  // of these, all but what is idle; of cycle_
   Bytes budget_ = 0;  // that cover_ is made for; 0: it is not of cycle_
-  std::vector<Position> stays_until_;  // by extent: the use until which it stays though it may be away
+  std::vector<char> idle_;             // by extent: it has no part in the cycle, and need not be here
+  struct Stay {
+    Position until = 0;  // the use until which it stays though it may be away
+    Bytes bytes = 0;     // of the extent: whoever sums them up would wait for the table
+  };
+  LargeTable<Stay> stays_;             // by extent
   static constexpr std::size_t kSentMax = 512;  // looked at in one plan
   static constexpr std::size_t kBelowMax = 64;  // skipped in one plan, before what is used later has to wait
   std::vector<Sent> to_send_;          // earliest produced first
   std::size_t sent_ = 0;               // so many of them are done with
   std::vector<char> is_to_send_;       // by extent
   std::vector<std::pair<std::uint64_t, ExtentId>> by_age_;  // scratch
-  std::array<std::uint16_t, kUpcoming> chosen_{};           // scratch: those of upcoming_ that may be away
+  struct Chosen {
+    ExtentId extent = kNoExtent;
+    Position use = 0;
+    Bytes settled = 0;  // its bytes, where it stays until then
+  };
+  std::array<Chosen, kUpcoming> chosen_{};  // scratch: those of upcoming_ that may be away
 };
 
 }  // namespace outsize::weights

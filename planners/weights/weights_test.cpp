@@ -43,21 +43,28 @@ class WeightsPlan : public testing::Test {
     state_.read_rate = state_.write_rate = 1'000'000'000;
     prophet_.cycle.more.assign(kOps, 0);
   }
-  // Its gap ends with the use in `use` ops; its gap begins at once and covers what the cycle has over.
+  // Its gap ends with the use in `use` ops; its gap begins at once and covers what the cycle has over. Without one it
+  // stays.
   void add(ExtentId id, Where where, Below below, Position use, bool has_gap = true) {
+    put(id, where, below, use);
+    const auto number = static_cast<std::uint32_t>(prophet_.cycle.gaps.size());
+    prophet_.cycle.gaps.push_back({has_gap ? table_[id].bytes : 0, 0, static_cast<std::uint32_t>(use),
+                                   prophet_.cycle.versions++, kNoGap, number, true, true, true});
+    prophet_.gaps[id] = number;
+    if (where == Where::kResident) planner_.on_resident(id);
+  }
+  // It has no part in the cycle.
+  void idle(ExtentId id) {
+    put(id, Where::kResident, Below::kNone, 2 * kOps);
+    planner_.on_resident(id);
+  }
+  void put(ExtentId id, Where where, Below below, Position use) {
     Extent& e = table_[id];
     e.bytes = 10 * kMiB;
     e.where = where;
     e.below = below;
     e.last_use = id;
     prophet_.uses[id] = prophet_.now + use;
-    if (has_gap) {
-      const auto number = static_cast<std::uint32_t>(prophet_.cycle.gaps.size());
-      prophet_.cycle.gaps.push_back({e.bytes, 0, static_cast<std::uint32_t>(use), prophet_.cycle.versions++, kNoGap,
-                                     number, true, true, true});
-      prophet_.gaps[id] = number;
-    }
-    if (where == Where::kResident) planner_.on_resident(id);
   }
   void here(ExtentId id, Position use, bool has_gap = true) { add(id, Where::kResident, Below::kValid, use, has_gap); }
   void changed(ExtentId id, Position use) { add(id, Where::kResident, Below::kNone, use); }
@@ -113,6 +120,24 @@ TEST_F(WeightsPlan, WhatThePlanHasBelowLeavesFirst) {
   EXPECT_TRUE(planner_.needed_soon(1));
   ++prophet_.now;
   EXPECT_EQ(plan(), "write:2");
+}
+
+// What no op of the step uses need not be here, and takes no room from what is used: 40 MiB of the four that are, and
+// 30 more at ops 2 to 4, fit without any of them leaving.
+TEST_F(WeightsPlan, WhatIsIdleLeavesFirstAndIsNotKept) {
+  for (const ExtentId id : {1, 2, 3, 4}) changed(id, 9);
+  for (const ExtentId id : {5, 6, 7}) idle(id);
+  table_[6].hint = Hint::kSoon;
+  births(2, 5, 30);
+  planner_.on_rekey();
+  plan();
+  EXPECT_TRUE(planner_.planned());
+  EXPECT_EQ(victims(), (std::vector<ExtentId>{5, 7, 1, 2, 3, 4, 6})) << "the user's word on 6 comes first";
+  ++prophet_.now;
+  EXPECT_EQ(plan(), "") << "nothing that is used has to leave";
+  state_.free = 5 * kMiB;
+  below(8, 3);
+  EXPECT_EQ(plan(), "write:5 write:7") << "they make way for what comes back";
 }
 
 TEST_F(WeightsPlan, WritesWhatWasProducedFirstAndWaitsForItsOp) {

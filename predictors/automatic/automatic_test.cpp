@@ -63,7 +63,7 @@ class Scripted final : public Predictor {
     for (std::size_t i = 0; i < 32 && world.at + i < world.order.size(); ++i) {
       const ExtentId id = world.order[world.at + i];
       if (static_cast<int>(id % 4) >= skill_.knows) continue;
-      out[count++] = {id, position_ + i, static_cast<Nanos>(i) * 1'000'000, 0};
+      out[count++] = {.extent = id, .position = position_ + i, .in = static_cast<Nanos>(i) * 1'000'000};
     }
     return count;
   }

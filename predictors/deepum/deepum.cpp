@@ -97,7 +97,7 @@ std::size_t DeepumPredictor::upcoming(std::span<Upcoming> out) const {
     for (; passed < ahead; ++passed) demand.pass(chain_.of(chain_.window().at(passed)));
     const ExtentId id = names_.holder(block);
     if (id == kNoExtent || count == out.size()) return;
-    out[count++] = {id, chain_.position() + ahead, demand.in, demand.most};
+    out[count++] = {.extent = id, .position = chain_.position() + ahead, .in = demand.in, .demand = demand.most};
   });
   return count;
 }

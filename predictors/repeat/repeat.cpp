@@ -237,7 +237,7 @@ std::size_t RepeatPredictor::upcoming_reverse(std::span<Upcoming> out) const {
     const ExtentId id = births_[i];
     const Seen& s = seen_[id];
     if (!s.alive || s.birth_order != i) continue;
-    out[count++] = {id, next_use(id), 0, 0};
+    out[count++] = {.extent = id, .position = next_use(id)};
   }
   // What is overdue, or has a history of its own, does not stand in reverse order.
   std::sort(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(count),

@@ -154,8 +154,8 @@ std::size_t Outlook::upcoming(const StepRecord& step, std::uint32_t next, Positi
   const bool goes_on = each(soon_, begin, accesses, [&](std::uint32_t i) {
     const std::uint32_t op = step.op_of(i);
     if (count == out.size() || step.ops[op].first_access - begin >= kAccessesMax) return false;
-    out[count++] = {holder_[step.accesses[i]], base + op, step.ops[op].at - here, demand_until(op),
-                    step.gap_ahead_of(i, next)};
+    out[count++] = {holder_[step.accesses[i]], step.gap_ahead_of(i, next), base + op, step.ops[op].at - here,
+                    demand_until(op)};
     return true;
   });
   if (!goes_on || next == 0 || !repeats_) return count;
@@ -168,8 +168,8 @@ std::size_t Outlook::upcoming(const StepRecord& step, std::uint32_t next, Positi
     if (count == out.size() || accesses - begin + step.ops[op].first_access >= kAccessesMax) return false;
     const std::uint32_t death = step.objects[object].death_op;
     if (death != kNone && death >= next) return true;  // it will not see the next step
-    out[count++] = {holder_[object], base + size + op, step.end - here + step.ops[op].at - step.begin,
-                    demand_until(op), step.last_gap(object)};
+    out[count++] = {holder_[object], step.last_gap(object), base + size + op,
+                    step.end - here + step.ops[op].at - step.begin, demand_until(op)};
     return true;
   });
   return count;

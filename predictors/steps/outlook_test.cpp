@@ -56,7 +56,7 @@ class Plainly {
       for (std::uint32_t i = step_.ops[op].first_access; i < step_.accesses_end(op); ++i) {
         const std::uint32_t object = step_.accesses[i];
         if (holder_[object] == kNoExtent || !is_next_use(i, next, wrapped)) continue;
-        found.push_back({holder_[object], base + next + ahead, in, most, gap_before(i, next, wrapped)});
+        found.push_back({holder_[object], gap_before(i, next, wrapped), base + next + ahead, in, most});
       }
       if (wrapped && op == 0) born -= step_.died_first;
       born += births(op);
