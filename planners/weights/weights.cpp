@@ -147,11 +147,11 @@ void WeightsPlanner::settle(const Draft& draft) {
       settled -= next.settled;
       continue;
     }
-    const Bytes bytes = table_[next.extent].bytes;
-    if (bytes > room) return;
-    room -= bytes;
-    stays_[next.extent] = {next.use, bytes};
-    if (leaving_.contains(next.extent)) leaving_.put(next.extent, key_of(next.extent));
+    const Extent& e = table_[next.extent];
+    if (e.bytes > room) return;
+    room -= e.bytes;
+    stays_[next.extent] = {next.use, e.bytes};
+    if (leaving_.contains(next.extent)) leaving_.put(next.extent, hinted_use(e, 0, next.use));
   }
 }
 
