@@ -119,7 +119,10 @@ class Writer {
   void op_begin(const Event& event);
   void open(const Event& event);
   void birth(const Event& event);
-  void small_birth(const Event& event);
+  Pack& pack_of(const Event& event);
+  bool opens_pack(const Event& event);
+  void open_pack(const Event& event);
+  void share(const Event& event);
   void large_birth(Bytes bytes, Action::Kind kind, bool file);
   void adoption(Bytes bytes, bool file);
   void death(trace::StorageId storage);
@@ -260,18 +263,23 @@ void Writer::birth(const Event& event) {
   }
   if (event.bytes == 0) return;
   const bool file = event.kind == Kind::kAdopt && event.flag;
+  const bool adopted = event.kind == Kind::kAdopt;
   const bool outside = rows_[at_].depth == 0 && !file;
-  if (outside) add(Action::Kind::kOpBegin);  // as the live driver makes one up
+  const bool small = object_is_ != ObjectIs::kStorage && !adopted && event.bytes < kLargeBytes;
+  if (small && !opens_pack(event)) return share(event);
+  // As the live driver makes one up where an extent is born.
+  if (outside) add(Action::Kind::kOpBegin);
   if (object_is_ == ObjectIs::kStorage) {
-    large_birth(event.bytes, event.kind == Kind::kAdopt ? Action::Kind::kAdopt : Action::Kind::kBirth, file);
-  } else if (event.kind == Kind::kAdopt) {
+    large_birth(event.bytes, adopted ? Action::Kind::kAdopt : Action::Kind::kBirth, file);
+  } else if (adopted) {
     adoption(event.bytes, file);
-  } else if (event.bytes >= kLargeBytes) {
-    large_birth(event.bytes, Action::Kind::kBirth, false);
+  } else if (small) {
+    open_pack(event);
   } else {
-    small_birth(event);
+    large_birth(event.bytes, Action::Kind::kBirth, false);
   }
   if (outside) add(Action::Kind::kOpEnd);
+  if (small) share(event);
 }
 
 void Writer::large_birth(Bytes bytes, Action::Kind kind, bool file) {
@@ -291,23 +299,33 @@ void Writer::adoption(Bytes bytes, bool file) {
 }
 
 // What outlives the next step lies with its like, so that one scalar that stays does not keep an extent.
-void Writer::small_birth(const Event& event) {
+Writer::Pack& Writer::pack_of(const Event& event) {
   const Overview::Life& life = overview_.lives[event.storage];
-  Pack& pack = packs_[life.died == kNever || life.died > life.born + 1 ? 1 : 0];
-  const Bytes bytes = round_up(event.bytes, kGranule);
-  if (pack.object == kNoObject || pack.used + bytes > kSharedBytes) {
-    if (pack.object != kNoObject) {
-      shared_[pack.object].open = false;
-      if (shared_[pack.object].alive == 0) bury(pack.object);
-    }
-    pack = {new_object(kSharedBytes), 0};
-    Action& action = add(Action::Kind::kBirth);
-    action.object = pack.object;
-    action.bytes = kSharedBytes;
-    action.flag = true;
+  return packs_[life.died == kNever || life.died > life.born + 1 ? 1 : 0];
+}
+
+bool Writer::opens_pack(const Event& event) {
+  const Pack& pack = pack_of(event);
+  return pack.object == kNoObject || pack.used + round_up(event.bytes, kGranule) > kSharedBytes;
+}
+
+void Writer::open_pack(const Event& event) {
+  Pack& pack = pack_of(event);
+  if (pack.object != kNoObject) {
+    shared_[pack.object].open = false;
+    if (shared_[pack.object].alive == 0) bury(pack.object);
   }
+  pack = {new_object(kSharedBytes), 0};
+  Action& action = add(Action::Kind::kBirth);
+  action.object = pack.object;
+  action.bytes = kSharedBytes;
+  action.flag = true;
+}
+
+void Writer::share(const Event& event) {
+  Pack& pack = pack_of(event);
   add(Action::Kind::kShare).object = pack.object;
-  pack.used += bytes;
+  pack.used += round_up(event.bytes, kGranule);
   ++shared_[pack.object].alive;
   objects_.back() = {pack.object, 1};
 }

@@ -184,6 +184,13 @@ TEST_F(TraceProgramTest, BirthsOutsideOpsAreGivenOne) {
   EXPECT_EQ(kinds(program().program.threads[0]), "op birth:0 end");
 }
 
+// As with the live driver, where an extent is born and not where a small storage finds room in one.
+TEST_F(TraceProgramTest, SmallBirthsOutsideOpsAreGivenOneWhereTheyNeedAnExtent) {
+  birth(100);
+  birth(100);
+  EXPECT_EQ(kinds(program().program.threads[0]), "op birth:0 end share:0 share:0");
+}
+
 TEST_F(TraceProgramTest, ThreadsThatRunOpsAtOnceKeepTheirRows) {
   const auto a = birth(kMiB, Event::Kind::kAdopt);
   op(1, {{a, Access::kRead}});

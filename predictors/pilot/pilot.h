@@ -37,7 +37,7 @@ struct PilotOptions {
   std::uint32_t share = 100;  // plans are charged with one part in so many of the step's time
   std::uint32_t skip = 96;    // planned ops that may not come
   std::uint32_t block = 0;    // MiB of a block whose things are all wanted at its begin; 0: things by themselves
-  std::uint32_t buffers = 12;  // of so many blocks things come ahead (PlanBlocks); 0: of all
+  std::uint32_t buffers = 8;   // of so many blocks things come ahead (PlanBlocks); 0: of all
   std::uint32_t lost = 4;     // ops that come unplanned before a plan is made anew; up to 32 times as many where plans fail soon
   bool requery = true;        // else the path is asked for once a sample, or once a step that has none
   bool early = false;         // names ops from the program's first one on, as a run with a model does

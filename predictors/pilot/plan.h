@@ -17,7 +17,7 @@ namespace outsize::pilot {
 
 // After DyNN-Offload (HPCA 2024), which brings blocks, and into one of two buffers: a plan's ops are cut where a way was
 // chosen, and before a block works on more than that. Not its cuts, which are not public. The further a plan looks the
-// more often it is wrong: what comes ahead comes for a dozen blocks (docs/notes/pilot-ablations.md).
+// more often it is wrong: what comes ahead comes for eight blocks (docs/notes/pilot-ablations.md).
 struct PlanBlocks {
   Bytes bytes = 0;            // of a block, all of which is wanted at its begin; 0: each extent when an op wants it
   std::uint32_t buffers = 0;  // of so many blocks, the running one among them, things come ahead; 0: of all
