@@ -92,7 +92,7 @@ void AheadPlanner::foresee(Draft& draft) {
   }
   for (std::size_t i = 0; i < gone; ++i) {
     const Extent& e = table_[upcoming_[absent_[i]].extent];
-    if (e.where != Where::kAbsent) continue;  // it is on its way
+    if (e.where != Where::kAbsent) continue;  // it is on its way, or dead
     absent_[draft.absent++] = absent_[i];
     draft.absent_bytes += e.bytes;
   }

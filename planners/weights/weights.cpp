@@ -11,11 +11,13 @@ Position WeightsPlanner::key_of(ExtentId id) const {
 
 Position WeightsPlanner::key_in(ExtentId id, std::uint32_t gap) const {
   const Position use = next_use(id);  // without a hint, what the predictor says, as far as it matters here
-  const bool leaves = table_[id].hint == Hint::kNone && cover_.away(gap) && !stays(id, use);
-  return leaves ? use + kLeavesFirst : use;
+  if (table_[id].hint != Hint::kNone) return use;
+  if (gap == kNoGap) return planned() && idle(id) ? use | kLeavesFirst : use;  // what was never used has no use to add to
+  return cover_.away(gap) && !stays(id, use) ? use + kLeavesFirst : use;
 }
 
 void WeightsPlanner::on_resident(ExtentId id) {
+  if (idle(id)) idle_[id] = false;  // it is used, or another was born in its place
   if (!planned()) return AheadPlanner::on_resident(id);
   const std::uint32_t gap = predictor_.gap_of(id);
   leaving_.put(id, key_in(id, gap));
@@ -49,8 +51,9 @@ void WeightsPlanner::step_ended() {
   idle_.assign(table_.size(), false);
   Bytes in_use = alive;
   for (ExtentId id = 0; id < table_.size(); ++id) {
-    idle_[id] = is_alive(id) && predictor_.gap_of(id) == kNoGap;
-    in_use -= idle_[id] ? table_[id].bytes : 0;
+    const Extent& e = table_[id];
+    idle_[id] = is_alive(id) && e.pins == 0 && e.hint != Hint::kSoon && predictor_.gap_of(id) == kNoGap;
+    in_use -= idle_[id] ? e.bytes : 0;
   }
   if (in_use == std::exchange(in_use_, in_use) && read_ == cycle_) return;
   std::swap(read_, cycle_);
@@ -75,8 +78,7 @@ void WeightsPlanner::follow() {
     const std::uint32_t gap = predictor_.gap_of(id);
     const Extent& e = table_[id];  // what has a copy below needs no other, unless an op may be changing it
     if (cover_.written(gap) && (e.below == Below::kNone || e.pins > 0)) by_age_.emplace_back(e.last_use, id);
-    const bool leaves = gap == kNoGap && idle(id) && e.hint == Hint::kNone;
-    return key_in(id, gap) | (leaves ? kLeavesFirst : 0);
+    return key_in(id, gap);
   });
   std::sort(by_age_.begin(), by_age_.end());
   to_send_.clear();

@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/large_table.h"
 #include "planners/ahead/ahead.h"
 #include "planners/weights/cover.h"
 
@@ -68,7 +69,7 @@ class WeightsPlanner final : public ahead::AheadPlanner {
   Bytes alive_ = 0;   // when a step begins
   Bytes in_use_ = 0;  // of these, all but what is idle; of cycle_
   Bytes budget_ = 0;  // that cover_ is made for; 0: it is not of cycle_
-  std::vector<char> idle_;             // by extent: it has no part in the cycle, and need not be here
+  std::vector<char> idle_;             // by extent: it has no part in the cycle, and may leave
   struct Stay {
     Position until = 0;  // the use until which it stays though it may be away
     Bytes bytes = 0;     // of the extent: whoever sums them up would wait for the table

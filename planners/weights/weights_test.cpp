@@ -55,7 +55,7 @@ class WeightsPlan : public testing::Test {
   }
   // It has no part in the cycle.
   void idle(ExtentId id) {
-    put(id, Where::kResident, Below::kNone, 2 * kOps);
+    put(id, Where::kResident, Below::kNone, 5);
     planner_.on_resident(id);
   }
   void put(ExtentId id, Where where, Below below, Position use) {
@@ -138,6 +138,35 @@ TEST_F(WeightsPlan, WhatIsIdleLeavesFirstAndIsNotKept) {
   state_.free = 5 * kMiB;
   below(8, 3);
   EXPECT_EQ(plan(), "write:5 write:7") << "they make way for what comes back";
+}
+
+TEST_F(WeightsPlan, WhatIsIdleLeavesFirstUntilItIsUsed) {
+  for (const ExtentId id : {1, 2}) changed(id, 9);
+  for (const ExtentId id : {5, 6}) idle(id);
+  planner_.on_rekey();
+  plan();
+  EXPECT_EQ(victims(), (std::vector<ExtentId>{5, 6, 1, 2}));
+  ++prophet_.now;
+  planner_.on_rekey();
+  EXPECT_EQ(victims(), (std::vector<ExtentId>{5, 6, 1, 2})) << "the plan is still followed";
+  planner_.on_resident(5);
+  EXPECT_EQ(victims(), (std::vector<ExtentId>{6, 1, 2, 5})) << "by its use, as any other";
+  state_.budget = 70 * kMiB;
+  plan();
+  EXPECT_EQ(victims(), (std::vector<ExtentId>{6, 1, 2, 5})) << "planned anew";
+}
+
+// 40 MiB that are used, 30 more at ops 2 to 4, and 20 that are idle and cannot leave, of 80.
+TEST_F(WeightsPlan, WhatIsIdleAndCannotLeaveIsKept) {
+  for (const ExtentId id : {1, 2, 3, 4}) changed(id, 9);
+  births(2, 5, 30);
+  for (const ExtentId id : {5, 6}) idle(id);
+  table_[5].pins = 1;
+  table_[6].hint = Hint::kSoon;
+  planner_.on_rekey();
+  plan();
+  ++prophet_.now;
+  EXPECT_EQ(plan(), "write:1 write:2") << "two slots; they have to make way";
 }
 
 TEST_F(WeightsPlan, WritesWhatWasProducedFirstAndWaitsForItsOp) {
