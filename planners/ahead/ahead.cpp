@@ -83,8 +83,9 @@ bool AheadPlanner::reaches(Draft& draft, std::size_t at) {
   return true;
 }
 
-void AheadPlanner::foresee(Draft& draft) {
-  draft.coming = predictor_.to_bring(std::span(upcoming_).first(predictor_.upcoming(upcoming_)));
+void AheadPlanner::foresee(Draft& draft, std::size_t most) {
+  const std::span<Upcoming> out = std::span(upcoming_).first(most);
+  draft.coming = predictor_.to_bring(out.first(predictor_.upcoming(out)));
   std::size_t gone = 0;
   for (std::size_t i = 0; i < draft.coming; ++i) {
     absent_[gone] = static_cast<std::uint16_t>(i);  // nobody can guess: better than a branch

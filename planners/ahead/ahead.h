@@ -95,7 +95,7 @@ class AheadPlanner : public Planner {
   static bool awaited(const Extent& e) {
     return e.where == Where::kAbsent && !e.wanted && !e.dying && e.hint != Hint::kLater;
   }
-  void foresee(Draft& draft);
+  void foresee(Draft& draft, std::size_t most = kUpcoming);  // so many uses ahead
   bool reaches(Draft& draft, std::size_t at);
   Nanos write_begin(const Draft& draft, Bytes by_then) const;
   static Bytes room_wanted(const Draft& draft, Bytes absent, Bytes births);

@@ -108,7 +108,7 @@ void WeightsPlanner::plan(const PlanState& state, std::vector<Decision>& out) {
   if (goes_on && (stage_ == Stage::kDue || (planned() && budget_ != state.budget))) begin(state);
   if (!planned()) return AheadPlanner::plan(state, out);
   Draft draft(state, out);
-  foresee(draft);
+  foresee(draft, kForeseen);
   keep_pace(draft);
   weigh_trust(draft);  // for when no plan is followed any more
   settle(draft);

@@ -81,12 +81,16 @@ class WeightsPlanner final : public ahead::AheadPlanner {
   std::size_t sent_ = 0;               // so many of them are done with
   std::vector<char> is_to_send_;       // by extent
   std::vector<std::pair<std::uint64_t, ExtentId>> by_age_;  // scratch
+  // Uses ahead that a plan looks at. Of six networks, two of which go one way, simulated on three devices 1024 moved the same
+  // to the byte; on 300 layers of 128 at 60 % a step was 0.2 to 1.7 % shorter, and with 256 up to 5 % longer. A fourth of what
+  // a decision cost is saved.
+  static constexpr std::size_t kForeseen = 512;
   struct Chosen {
     ExtentId extent = kNoExtent;
     Position use = 0;
     Bytes settled = 0;  // its bytes, where it stays until then
   };
-  std::array<Chosen, kUpcoming> chosen_{};  // scratch: those of upcoming_ that may be away
+  std::array<Chosen, kForeseen> chosen_{};  // scratch: those of upcoming_ that may be away
 };
 
 }  // namespace outsize::weights
