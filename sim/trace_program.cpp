@@ -262,8 +262,8 @@ void Writer::birth(const Event& event) {
     if (!rows_[at_].open.empty()) rows_[at_].open.back().born += event.bytes;
   }
   if (event.bytes == 0) return;
-  const bool file = event.kind == Kind::kAdopt && event.flag;
   const bool adopted = event.kind == Kind::kAdopt;
+  const bool file = adopted && event.flag;
   const bool outside = rows_[at_].depth == 0 && !file;
   const bool small = object_is_ != ObjectIs::kStorage && !adopted && event.bytes < kLargeBytes;
   if (small && !opens_pack(event)) return share(event);

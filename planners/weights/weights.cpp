@@ -129,8 +129,7 @@ void WeightsPlanner::settle(const Draft& draft) {
   for (std::size_t i = 0; i < draft.coming; ++i) {
     const Upcoming& next = upcoming_[i];
     if (!selected(next)) continue;
-    const Stay& stay = stays_[next.extent];
-    const Bytes bytes = stay.until == next.position ? stay.bytes : 0;
+    const Bytes bytes = stays(next.extent, next.position) ? stays_[next.extent].bytes : 0;
     chosen_[chosen++] = {next.extent, next.position, bytes};
     settled += bytes;
   }
