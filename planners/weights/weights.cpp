@@ -19,9 +19,31 @@ Position WeightsPlanner::key_in(ExtentId id, std::uint32_t gap) const {
 void WeightsPlanner::on_resident(ExtentId id) {
   if (idle(id)) idle_[id] = false;  // it is used, or another was born in its place
   if (!planned()) return AheadPlanner::on_resident(id);
+  if (came_to_stay(id)) return leaving_.put(id, stays_[id].until);
   const std::uint32_t gap = predictor_.gap_of(id);
-  leaving_.put(id, key_in(id, gap));
+  const Position key = key_in(id, gap);
+  leaving_.put(id, key);
+  if (key >= kLeavesFirst) look_before(key);
   produced(id, gap);
+}
+
+void WeightsPlanner::on_gone(ExtentId id) {
+  const bool left = table_[id].where == Where::kAbsent;  // and did not die
+  if (left && planned() && leaving_.contains(id)) look_before(leaving_.key(id));
+  if (!left && id < stays_.size()) stays_[id].until = 0;
+  AheadPlanner::on_gone(id);
+}
+
+// It has just come for the use until which it stays, as it is below: nobody has to be asked about it.
+bool WeightsPlanner::came_to_stay(ExtentId id) const {
+  const Extent& e = table_[id];
+  if (e.hint != Hint::kNone || e.pins > 0 || e.below == Below::kNone) return false;
+  return id < stays_.size() && stays_[id].until >= predictor_.position();
+}
+
+// What is used within what was looked at may have to be settled, or to come, once more.
+void WeightsPlanner::look_before(Position key) {
+  if ((key & ~kLeavesFirst) < looked_until_) look_at_ = 0;
 }
 
 void WeightsPlanner::on_rekey() {
@@ -73,6 +95,7 @@ void WeightsPlanner::begin(const PlanState& state) {
 // From here on, with what is here now: what is to be written of it comes first, in the order in which it was used.
 void WeightsPlanner::follow() {
   stage_ = Stage::kFollowed;
+  look_at_ = looked_until_ = 0;
   by_age_.clear();
   leaving_.rebuild([this](ExtentId id) {
     const std::uint32_t gap = predictor_.gap_of(id);
@@ -108,21 +131,30 @@ void WeightsPlanner::plan(const PlanState& state, std::vector<Decision>& out) {
   if (goes_on && (stage_ == Stage::kDue || (planned() && budget_ != state.budget))) begin(state);
   if (!planned()) return AheadPlanner::plan(state, out);
   Draft draft(state, out);
-  foresee(draft, kForeseen);
+  const bool looks = predictor_.position() >= look_at_ || cover_.overflow() > 0;
+  foresee(draft, looks ? kForeseen : 0);
   keep_pace(draft);
   weigh_trust(draft);  // for when no plan is followed any more
-  settle(draft);
+  const bool is_settled = looks && settle(draft);
   send(draft);
   const Bytes headroom = predictor_.demand_within(draft.pace.headroom);
   free_up(draft, headroom, kLeavesFirst);  // these births come: the step is as the last was
-  bring_back(draft, headroom);
+  if (looks) look_again(draft, bring_back(draft, headroom) && is_settled);
   if (cover_.overflow() > 0) write_ahead(draft);
 }
 
+// Where all that is used before the last one seen is here or on its way, nothing is to be decided until a part of that time
+// has passed, unless some of it leaves.
+void WeightsPlanner::look_again(const Draft& draft, bool nothing_waits) {
+  const Position now = predictor_.position();
+  looked_until_ = draft.coming == 0 ? now : upcoming_[draft.coming - 1].position;
+  look_at_ = nothing_waits ? now + (looked_until_ - now) / kLooksMax : now;
+}
+
 // Which of those that may be away come back, or stay: earliest needed first, while they fit in every op
-// until their use beside all that is kept, and beside those for which this was settled before.
-void WeightsPlanner::settle(const Draft& draft) {
-  if (!cover_.any()) return;
+// until their use beside all that is kept, and beside those for which this was settled before. False where one does not fit.
+bool WeightsPlanner::settle(const Draft& draft) {
+  if (!cover_.any()) return true;
   if (table_.size() > stays_.size()) stays_.resize(table_.size());
   Bytes settled = 0;  // used at `at` or later
   std::size_t chosen = 0;
@@ -149,11 +181,12 @@ void WeightsPlanner::settle(const Draft& draft) {
       continue;
     }
     const Extent& e = table_[next.extent];
-    if (e.bytes > room) return;
+    if (e.bytes > room) return false;
     room -= e.bytes;
     stays_[next.extent] = {next.use, e.bytes};
     if (leaving_.contains(next.extent)) leaving_.put(next.extent, hinted_use(e, 0, next.use));
   }
+  return true;
 }
 
 // In the order in which it was produced. What died, left, or is as it is below needs nothing any more;
@@ -184,8 +217,8 @@ void WeightsPlanner::send(Draft& draft) {
   sent_ = 0;
 }
 
-// Earliest needed first: what stays in this gap, and what should be here and is not.
-void WeightsPlanner::bring_back(Draft& draft, Bytes headroom) {
+// Earliest needed first: what stays in this gap, and what should be here and is not. False where some of it has to wait.
+bool WeightsPlanner::bring_back(Draft& draft, Bytes headroom) {
   std::size_t below = 0;
   for (std::size_t i = 0; i < draft.absent && below < kBelowMax; ++i) {
     const Upcoming& next = upcoming_[absent_[i]];
@@ -195,10 +228,11 @@ void WeightsPlanner::bring_back(Draft& draft, Bytes headroom) {
       ++below;
       continue;
     }
-    if (!draft.can_read(e.bytes)) return;
-    if (!free_up(draft, e.bytes + std::min(headroom, next.demand), kLeavesFirst)) return;
+    if (!draft.can_read(e.bytes)) return false;
+    if (!free_up(draft, e.bytes + std::min(headroom, next.demand), kLeavesFirst)) return false;
     draft.prefetch(next.extent, e);
   }
+  return true;  // who is still below waits for being settled
 }
 
 }  // namespace outsize::weights

@@ -21,12 +21,20 @@ class Prophet final : public ProphetBase {
   }
   bool cycle_repeats() const override { return repeats; }
   std::uint32_t cycle_place() const override { return on_path ? static_cast<std::uint32_t>(now % kOps) : kNoPlace; }
-  std::uint32_t gap_of(ExtentId id) const override { return on_path && gaps.contains(id) ? gaps.at(id) : kNoGap; }
+  std::uint32_t gap_of(ExtentId id) const override {
+    ++gaps_asked;
+    return on_path && gaps.contains(id) ? gaps.at(id) : kNoGap;
+  }
+  std::size_t upcoming(std::span<Upcoming> out) const override {
+    looks += !out.empty();
+    return ProphetBase::upcoming(out);
+  }
 
   std::map<ExtentId, std::uint32_t> gaps;
   Cycle cycle;
   bool known = true, on_path = true, repeats = false;
   mutable int reads = 0;  // of the cycle
+  mutable int looks = 0, gaps_asked = 0;
 
  private:
   Nanos time_until(Position position) const override { return static_cast<Nanos>(position - now) * 1'000'000'000; }
@@ -74,6 +82,11 @@ class WeightsPlan : public testing::Test {
     for (std::size_t op = from; op < to; ++op) prophet_.cycle.more[op] = mib * kMiB;
   }
   std::string plan() { return plan_text(planner_, state_); }
+  int looks() {  // of a plan
+    const int before = prophet_.looks;
+    plan();
+    return prophet_.looks - before;
+  }
   std::vector<ExtentId> victims() {
     std::vector<ExtentId> out;
     planner_.victims(false, 100, out);
@@ -135,6 +148,7 @@ TEST_F(WeightsPlan, WhatIsIdleLeavesFirstAndIsNotKept) {
   EXPECT_EQ(victims(), (std::vector<ExtentId>{5, 7, 1, 2, 3, 4, 6})) << "the user's word on 6 comes first";
   ++prophet_.now;
   EXPECT_EQ(plan(), "") << "nothing that is used has to leave";
+  ++prophet_.now;
   state_.free = 5 * kMiB;
   below(8, 3);
   EXPECT_EQ(plan(), "write:5 write:7") << "they make way for what comes back";
@@ -206,6 +220,128 @@ TEST_F(WeightsPlan, ComesBackAsSoonAsItFits) {
   prophet_.now += 2;
   EXPECT_EQ(plan(), "fetch:2");
   EXPECT_EQ(victims().back(), 1U) << "it is no longer one of those that leave first";
+}
+
+// Everything is here until the last use seen, in eight ops: a fourth of that has to pass, or some of it has to leave.
+TEST_F(WeightsPlan, LooksAgainWhereTimePassedOrSomethingLeft) {
+  here(1, 3);
+  here(2, 8, false);
+  here(3, 8);
+  state_.free = 10 * kMiB;
+  planner_.on_rekey();
+  const auto leaves = [this](ExtentId id, Where where) {
+    table_[id].where = where;
+    planner_.on_gone(id);
+  };
+  EXPECT_EQ(looks(), 1);
+  EXPECT_EQ(looks(), 0);
+  ++prophet_.now;
+  EXPECT_EQ(looks(), 0);
+  ++prophet_.now;
+  EXPECT_EQ(looks(), 1);
+  EXPECT_EQ(looks(), 0);
+  leaves(1, Where::kAbsent);
+  EXPECT_EQ(plan(), "fetch:1");
+  table_[1].where = Where::kResident;
+  planner_.on_resident(1);
+  EXPECT_EQ(looks(), 0);
+  leaves(2, Where::kResident);  // it dies
+  table_[2].where = Where::kFree;
+  prophet_.uses.erase(2);
+  EXPECT_EQ(looks(), 0) << "nobody has to do anything about it";
+  prophet_.uses[1] = prophet_.now + 20;  // it was used; beyond what was seen
+  planner_.on_resident(1);
+  leaves(1, Where::kAbsent);
+  EXPECT_EQ(looks(), 0);
+  prophet_.uses[3] = prophet_.now + 100;
+  prophet_.now += 4;
+  EXPECT_EQ(looks(), 1);
+  prophet_.now += 4;
+  EXPECT_EQ(looks(), 0);
+  planner_.on_rekey();
+  EXPECT_EQ(looks(), 1) << "a new step";
+}
+
+// Three are away while op 2 runs, and nothing is left over. Then one is used, and again within what was looked at.
+TEST_F(WeightsPlan, LooksAgainWhereWhatMayLeaveIsUsedAgainSoon) {
+  for (const ExtentId id : {1, 3, 4}) below(id, 8);
+  here(2, 7, false);
+  births(2, 3, 50);
+  planner_.on_rekey();
+  plan();
+  prophet_.now += 9;
+  const std::uint32_t gap = prophet_.gaps.at(1);
+  for (const ExtentId id : {1, 3, 4}) {
+    table_[id].where = Where::kResident;
+    prophet_.gaps.erase(id);
+    prophet_.uses[id] = prophet_.now + 20;
+    planner_.on_resident(id);
+  }
+  EXPECT_EQ(looks(), 1);
+  EXPECT_EQ(looks(), 0);
+  for (const Position use : {25, 15}) {
+    prophet_.gaps[1] = gap;
+    prophet_.uses[1] = prophet_.now + use;
+    planner_.on_resident(1);
+    EXPECT_EQ(looks(), use < 20 ? 1 : 0) << use;
+  }
+}
+
+TEST_F(WeightsPlan, LooksWithEachPlanWhereSomethingWaits) {
+  below(1, 8);
+  state_.reading = 15 * kMiB;  // the slots are taken
+  state_.free = 70 * kMiB;
+  planner_.on_rekey();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(plan(), "");
+  EXPECT_EQ(prophet_.looks, 3);
+  state_.reading = 0;
+  EXPECT_EQ(plan(), "fetch:1");
+}
+
+// What a plan has brought back into its gap, once op 2 has passed, is still in that, with the next use that was seen.
+TEST_F(WeightsPlan, NobodyIsAskedAboutWhatCameToStay) {
+  below(1, 8);
+  here(2, 7, false);
+  births(2, 3, 90);
+  planner_.on_rekey();
+  ASSERT_EQ(plan(), "");
+  prophet_.now += 5;
+  state_.free = 30 * kMiB;
+  ASSERT_EQ(plan(), "fetch:1");
+  table_[1].where = Where::kResident;
+  const auto asked = [this](ExtentId id) {
+    const int before = prophet_.gaps_asked;
+    planner_.on_resident(id);
+    return prophet_.gaps_asked - before;
+  };
+  EXPECT_EQ(asked(1), 0);
+  EXPECT_EQ(victims(), (std::vector<ExtentId>{1, 2})) << "its use is later";
+  EXPECT_GT(asked(2), 0);
+  table_[1].hint = Hint::kSoon;
+  EXPECT_GT(asked(1), 0);
+  EXPECT_EQ(victims(), (std::vector<ExtentId>{2, 1}));
+  table_[1].hint = Hint::kNone;
+  prophet_.now += 4;
+  EXPECT_GT(asked(1), 0) << "it was used";
+}
+
+TEST_F(WeightsPlan, WhoIsBornInPlaceOfWhatWasToStayIsAskedAbout) {
+  below(1, 8);
+  here(2, 7, false);
+  births(2, 3, 90);
+  planner_.on_rekey();
+  plan();
+  prophet_.now += 5;
+  state_.free = 30 * kMiB;
+  ASSERT_EQ(plan(), "fetch:1");
+  table_[1].where = Where::kResident;
+  planner_.on_resident(1);
+  ASSERT_EQ(victims(), (std::vector<ExtentId>{1, 2}));
+  planner_.on_gone(1);  // it dies
+  prophet_.gaps.erase(1);
+  prophet_.uses[1] = prophet_.now + 1;
+  planner_.on_resident(1);
+  EXPECT_EQ(victims(), (std::vector<ExtentId>{2, 1}));
 }
 
 TEST_F(WeightsPlan, WhatIsKeptAndIsNotHereComes) {
