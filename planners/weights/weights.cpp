@@ -28,17 +28,19 @@ void WeightsPlanner::on_resident(ExtentId id) {
 }
 
 void WeightsPlanner::on_gone(ExtentId id) {
-  const bool left = table_[id].where == Where::kAbsent;  // and did not die
-  if (left && planned() && leaving_.contains(id)) look_before(leaving_.key(id));
+  const bool left = leaving_.contains(id) && table_[id].where == Where::kAbsent;  // and did not die
+  if (left && planned()) {
+    if (leaving_.key(id) < kLeavesFirst) look_at_ = 0;  // it was to be here
+    else look_before(leaving_.key(id));
+  }
   if (!left && id < stays_.size()) stays_[id].until = 0;
   AheadPlanner::on_gone(id);
 }
 
-// It has just come for the use until which it stays, as it is below: nobody has to be asked about it.
+// It has just come for the use until which it stays, and no op changes it: nobody has to be asked about it.
 bool WeightsPlanner::came_to_stay(ExtentId id) const {
-  const Extent& e = table_[id];
-  if (e.hint != Hint::kNone || e.pins > 0 || e.below == Below::kNone) return false;
-  return id < stays_.size() && stays_[id].until >= predictor_.position();
+  if (leaving_.contains(id) || id >= stays_.size() || stays_[id].until < predictor_.position()) return false;
+  return table_[id].pins == 0 && table_[id].hint == Hint::kNone;
 }
 
 // What is used within what was looked at may have to be settled, or to come, once more.
@@ -47,6 +49,7 @@ void WeightsPlanner::look_before(Position key) {
 }
 
 void WeightsPlanner::on_rekey() {
+  look_at_ = 0;
   const std::uint32_t place = predictor_.cycle_place();
   if (place == 0) {
     step_ended();
@@ -95,7 +98,8 @@ void WeightsPlanner::begin(const PlanState& state) {
 // From here on, with what is here now: what is to be written of it comes first, in the order in which it was used.
 void WeightsPlanner::follow() {
   stage_ = Stage::kFollowed;
-  look_at_ = looked_until_ = 0;
+  look_at_ = 0;
+  for (Stay& stay : stays_) stay.until = 0;  // what was said in the last step of this one, and for another budget
   by_age_.clear();
   leaving_.rebuild([this](ExtentId id) {
     const std::uint32_t gap = predictor_.gap_of(id);
@@ -131,7 +135,7 @@ void WeightsPlanner::plan(const PlanState& state, std::vector<Decision>& out) {
   if (goes_on && (stage_ == Stage::kDue || (planned() && budget_ != state.budget))) begin(state);
   if (!planned()) return AheadPlanner::plan(state, out);
   Draft draft(state, out);
-  const bool looks = predictor_.position() >= look_at_ || cover_.overflow() > 0;
+  const bool looks = has_to_look(state);
   foresee(draft, looks ? kForeseen : 0);
   keep_pace(draft);
   weigh_trust(draft);  // for when no plan is followed any more
@@ -144,11 +148,19 @@ void WeightsPlanner::plan(const PlanState& state, std::vector<Decision>& out) {
 }
 
 // Where all that is used before the last one seen is here or on its way, nothing is to be decided until a part of that time
-// has passed, unless some of it leaves.
+// has passed, unless some of it leaves or does not come, or the place turns out to be another.
+bool WeightsPlanner::has_to_look(const PlanState& state) {
+  const Position now = predictor_.position();
+  const bool turned_back = now < std::exchange(planned_at_, now);
+  const bool failed = state.foreseen.missed != judged_.foreseen.missed;
+  const bool refused = brought_ != kNoExtent && table_[brought_].where == Where::kAbsent;
+  return now >= look_at_ || turned_back || failed || refused || cover_.overflow() > 0;
+}
+
 void WeightsPlanner::look_again(const Draft& draft, bool nothing_waits) {
   const Position now = predictor_.position();
   looked_until_ = draft.coming == 0 ? now : upcoming_[draft.coming - 1].position;
-  look_at_ = nothing_waits ? now + (looked_until_ - now) / kLooksMax : now;
+  look_at_ = nothing_waits ? now + (looked_until_ - now) / kLookedPart : now;
 }
 
 // Which of those that may be away come back, or stay: earliest needed first, while they fit in every op
@@ -220,10 +232,15 @@ void WeightsPlanner::send(Draft& draft) {
 // Earliest needed first: what stays in this gap, and what should be here and is not. False where some of it has to wait.
 bool WeightsPlanner::bring_back(Draft& draft, Bytes headroom) {
   std::size_t below = 0;
+  bool all = true;
+  brought_ = kNoExtent;
   for (std::size_t i = 0; i < draft.absent && below < kBelowMax; ++i) {
     const Upcoming& next = upcoming_[absent_[i]];
     const Extent& e = table_[next.extent];
-    if (!awaited(e)) continue;
+    if (!awaited(e)) {
+      all = all && !e.wanted;  // who waits for it may be refused
+      continue;
+    }
     if (selected(next) && !stays(next.extent, next.position)) {
       ++below;
       continue;
@@ -231,8 +248,9 @@ bool WeightsPlanner::bring_back(Draft& draft, Bytes headroom) {
     if (!draft.can_read(e.bytes)) return false;
     if (!free_up(draft, e.bytes + std::min(headroom, next.demand), kLeavesFirst)) return false;
     draft.prefetch(next.extent, e);
+    brought_ = next.extent;
   }
-  return true;  // who is still below waits for being settled
+  return all;  // what is still below was not settled
 }
 
 }  // namespace outsize::weights
