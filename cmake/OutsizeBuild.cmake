@@ -103,7 +103,8 @@ function(outsize_tests name sources)
   target_link_libraries(${name} PRIVATE ${ARGN} outsize_flags GTest::gtest GTest::gmock
                                         GTest::gtest_main)
   # PRE_TEST: listing the tests at build time would run a sanitized binary during the build.
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 300 LABELS ${name})
+  # The timeout is for what hangs: under sanitizers on a slow machine some take five minutes.
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 900 LABELS ${name})
 endfunction()
 
 if(OUTSIZE_BUILD_TESTS)
