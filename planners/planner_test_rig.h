@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <gtest/gtest.h>
+
 #include "core/plan/planner.h"
 
 namespace outsize {
@@ -57,5 +59,22 @@ inline std::string plan_text(Planner& planner, const PlanState& state) {
   }
   return text;
 }
+
+// A planner that asks a prophet.
+template <class Planner, class Prophet>
+class PlannerTest : public testing::Test {
+ protected:
+  std::string plan() { return plan_text(planner_, state_); }
+  std::vector<ExtentId> victims(bool last_choice = false) {
+    std::vector<ExtentId> out;
+    planner_.victims(last_choice, 100, out);
+    return out;
+  }
+
+  ExtentTable table_;
+  Prophet prophet_;
+  Planner planner_{table_, prophet_};
+  PlanState state_;
+};
 
 }  // namespace outsize

@@ -23,7 +23,7 @@ class Prophet final : public ProphetBase {
   Bytes demand_before(Position position) const override { return position >= birth_at ? birth_bytes : 0; }
 };
 
-class Lookahead : public testing::Test {
+class Lookahead : public PlannerTest<LookaheadPlanner, Prophet> {
  protected:
   Lookahead() {
     table_.ensure(64);
@@ -42,17 +42,6 @@ class Lookahead : public testing::Test {
   void clean_at(ExtentId id, Position use) { add(id, Where::kResident, Below::kValid, use); }
   void changed_at(ExtentId id, Position use) { add(id, Where::kResident, Below::kNone, use); }
   void absent_at(ExtentId id, Position use) { add(id, Where::kAbsent, Below::kValid, use); }
-  std::string plan() { return plan_text(planner_, state_); }
-  std::vector<ExtentId> victims(bool last_choice) {
-    std::vector<ExtentId> out;
-    planner_.victims(last_choice, 100, out);
-    return out;
-  }
-
-  ExtentTable table_;
-  Prophet prophet_;
-  LookaheadPlanner planner_{table_, prophet_};
-  PlanState state_;
 };
 
 TEST_F(Lookahead, TheFarthestUseLeavesFirst) {

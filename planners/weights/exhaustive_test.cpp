@@ -138,7 +138,7 @@ TEST(WeightsExhaustive, IsExactByThePlainestEnumeration) {
   SCOPED_TRACE("OUTSIZE_TEST_SEED=" + std::to_string(seed));
   TestRandom random(seed);
   int beyond_bound = 0;
-  for (int n = 0; n < 30; ++n) {  // the plainest enumeration is slow
+  for (int n = 0; n < 60; ++n) {
     ChainShape shape;
     shape.layers_min = 2;
     shape.layers_max = 3;
@@ -156,7 +156,7 @@ TEST(WeightsExhaustive, IsExactByThePlainestEnumeration) {
     ASSERT_EQ(best->schedule.time, TickByTick(chain, memory).least_time());
     beyond_bound += best->schedule.time > *lower_bound(chain, memory);
   }
-  EXPECT_GT(beyond_bound, 10);
+  EXPECT_GT(beyond_bound, 20);
 }
 
 TEST(WeightsExhaustive, IsNeverSlowerThanASolverAndNeverQuickerThanTheBound) {

@@ -2,10 +2,6 @@
 #pragma once
 
 #include <map>
-#include <string>
-#include <vector>
-
-#include <gtest/gtest.h>
 
 #include "planners/planner_test_rig.h"
 #include "planners/weights/weights.h"
@@ -46,7 +42,7 @@ class Prophet final : public ProphetBase {
 };
 
 // Extents of 10 MiB, a budget of 80 MiB. The step is over it only where a test says so.
-class WeightsPlan : public testing::Test {
+class WeightsPlan : public PlannerTest<WeightsPlanner, Prophet> {
  protected:
   WeightsPlan() {
     table_.ensure(32);
@@ -85,22 +81,11 @@ class WeightsPlan : public testing::Test {
   void births(std::size_t from, std::size_t to, Bytes mib) {
     for (std::size_t op = from; op < to; ++op) prophet_.cycle.more[op] = mib * kMiB;
   }
-  std::string plan() { return plan_text(planner_, state_); }
   int looks() {  // of a plan
     const int before = prophet_.looks;
     plan();
     return prophet_.looks - before;
   }
-  std::vector<ExtentId> victims() {
-    std::vector<ExtentId> out;
-    planner_.victims(false, 100, out);
-    return out;
-  }
-
-  ExtentTable table_;
-  Prophet prophet_;
-  WeightsPlanner planner_{table_, prophet_};
-  PlanState state_;
 };
 
 }  // namespace outsize::weights

@@ -169,21 +169,15 @@ TEST(PilotModel, LearningGoesOnFromWhatWasLearnt) {
 TEST(PilotModel, WhateverBytesAreReadDoNoHarm) {
   const std::string model = taught(1, 3);
   ASSERT_TRUE(accepted(model));
-  for (std::size_t size = 0; size < model.size(); ++size) {
-    const std::string cut = model.substr(0, size);
-    EXPECT_FALSE(model_facts(cut).ok()) << size;
-    if (size % 8 != 0 && size + 8 < model.size()) continue;  // a pilot each: minutes under ASan
-    EXPECT_FALSE(accepted(cut)) << size;
-  }
+  for (std::size_t size = 0; size < model.size(); ++size) EXPECT_FALSE(accepted(model.substr(0, size))) << size;
   EXPECT_FALSE(accepted(model + '\0'));
   std::map<std::string, int> refusals;
   int taken = 0;
   for (std::size_t at = 0; at < model.size(); ++at) {
     std::string bad = model;
     bad[at] = static_cast<char>(static_cast<unsigned char>(bad[at]) ^ (at % 9 == 8 ? 0xffU : 1U << (at % 9)));
-    if (const auto facts = model_facts(bad); !facts.ok()) ++refusals[facts.error().what];
-    if (at % 5 != 0) continue;  // all places within a word, all bits
     taken += accepted(bad) ? 1 : 0;
+    if (const auto facts = model_facts(bad); !facts.ok()) ++refusals[facts.error().what];
   }
   EXPECT_GT(taken, 50) << "the tables are tried, not the checks alone";
   EXPECT_GT(refusals.size(), 8U);
