@@ -76,11 +76,12 @@ class Cost {
   }
   void report(const char* what) {
     for (int i = 0; i < 5; ++i) run();  // the first is watched in part only; `weights` selects in the fourth
-    std::array<double, kSteps> nanos{};  // a step takes hundredths of a second, in which a neighbour may take the cache
+    std::array<double, kSteps> nanos{};  // each of hundredths of a second: a neighbour may have the cache
     for (double& of : nanos) of = run();
     std::sort(nanos.begin(), nanos.end());
-    std::printf("[ measured ] %s, %s: %.0f ns an input, %.0f at best of %zu steps (%zu inputs, %zu plans, %ld reads so far)\n",
-                policy_, what, nanos[kSteps / 2], nanos[0], kSteps, inputs_, plans_,
+    std::printf("[ measured ] %s, %s: %.0f ns an input, best of %zu steps %.0f ", policy_, what,
+                nanos[kSteps / 2], kSteps, nanos[0]);
+    std::printf("(%zu inputs, %zu plans, %ld reads so far)\n", inputs_, plans_,
                 static_cast<long>(engine_->stats().reads));
   }
 
